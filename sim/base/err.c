@@ -1,0 +1,49 @@
+#include "sim/base/err.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int fill(struct err *err, bool usage, const char *fmt, va_list ap) {
+  if (err) {
+    err->set = true;
+    err->usage = usage;
+    vsnprintf(err->msg, sizeof err->msg, fmt, ap);
+  }
+  return -1;
+}
+
+int err_set(struct err *err, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  fill(err, false, fmt, ap);
+  va_end(ap);
+  return -1;
+}
+
+int err_usage(struct err *err, const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  fill(err, true, fmt, ap);
+  va_end(ap);
+  return -1;
+}
+
+int err_prefix(struct err *err, const char *fmt, ...) {
+  if (!err)
+    return -1;
+  struct err old = *err;
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(err->msg, sizeof err->msg, fmt, ap);
+  va_end(ap);
+  size_t n = strlen(err->msg);
+  snprintf(err->msg + n, sizeof err->msg - n, ": %s", old.msg);
+  return -1;
+}
+
+_Noreturn void err_assert_failed(const char *cond, const char *file, int line) {
+  fprintf(stderr, "dcpsim: internal error at %s:%d: %s\n", file, line, cond);
+  abort();
+}

@@ -1,0 +1,24 @@
+/* output.h: a result file that is either complete or absent. Written beside its name, renamed when committed; "-" is
+ * stdout. A write error (disk full, closed pipe) is kept and reported once, by output_commit. Devices and pipes
+ * (/dev/null, /dev/full, a named pipe) are written in place. */
+#ifndef SIM_BASE_OUTPUT_H
+#define SIM_BASE_OUTPUT_H
+#include <stdio.h>
+
+#include "sim/base/err.h"
+
+struct output {
+  FILE *file;
+  char *path, *temp_path;
+};
+
+int output_open(struct output *out, const char *path, struct err *err);
+/* Flushes, syncs, renames. On any failure removes the temporary file and returns -1. */
+int output_commit(struct output *out, struct err *err);
+/* Removes the temporary file; harmless after commit and on a zeroed struct. */
+void output_discard(struct output *out);
+
+/* Called once by a program: SIGINT, SIGTERM and SIGHUP remove the temporary files before they end it. */
+void output_remove_on_signal(void);
+
+#endif

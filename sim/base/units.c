@@ -1,0 +1,43 @@
+#include "sim/base/units.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/base/err.h"
+
+int64_t ns_from_s(double seconds) {
+  ASSERT(seconds >= 0 && seconds < 4.6e9);
+  return llround(seconds * 1e9);
+}
+
+double s_from_ns(int64_t ns) { return (double)ns * 1e-9; }
+
+size_t size_mul(size_t a, size_t b) {
+  size_t r;
+  ASSERT(!__builtin_mul_overflow(a, b, &r));
+  return r;
+}
+
+size_t size_add(size_t a, size_t b) {
+  size_t r;
+  ASSERT(!__builtin_add_overflow(a, b, &r));
+  return r;
+}
+
+static void *checked(void *p, size_t bytes) {
+  if (p || bytes == 0)
+    return p;
+  fprintf(stderr, "dcpsim: out of memory (asked for %zu bytes)\n", bytes);
+  exit(1);
+}
+
+void *xmalloc(size_t bytes) { return checked(malloc(bytes), bytes); }
+void *xcalloc(size_t count, size_t bytes) { return checked(calloc(count, bytes), size_mul(count, bytes)); }
+void *xrealloc(void *p, size_t bytes) { return checked(realloc(p, bytes), bytes); }
+
+char *xstrdup(const char *s) {
+  size_t n = strlen(s) + 1;
+  return memcpy(xmalloc(n), s, n);
+}

@@ -1,0 +1,978 @@
+#include "sim/engine/step.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/base/err.h"
+#include "sim/base/units.h"
+#include "sim/engine/classes.h"
+#include "sim/engine/collectives.h"
+#include "sim/plan/lower.h"
+#include "sim/plan/program_time.h"
+
+/* What an actor does at the moment. */
+enum activity {
+  WAITING_TO_START,   /* for earlier rounds of its ranks */
+  TIMER,              /* for a time: its start, or the host */
+  COMPUTING,
+  WAITING_EXCHANGE,   /* for its group's exchanges in flight */
+  WAITING_COLLECTIVE,
+  FINISHED
+};
+
+/* A rank, or all ranks of a group that behave alike. */
+struct actor {
+  struct rank_state rank;
+  int64_t mark_sync_ns;    /* time with a collective in progress, up to rank.mark_ns */
+  int64_t compute_ns;      /* of the op in flight */
+  int64_t began_ns, ended_ns, began_sync_ns;
+  int group, ranks, first_rank;
+  int micro_batch;
+  int posted;              /* in this micro-batch */
+  int next_collective;     /* of this micro-batch: the first it has not arrived at */
+  int launched;            /* exchanges it has arrived at */
+  struct cursor cursor;
+  enum activity activity;
+  bool issued;             /* the host has issued the op at the cursor */
+  int first_work;          /* index into work_ns */
+};
+
+struct group_state {
+  int first_actor, n_actors;
+  int arrived;             /* actors at the exchange being formed */
+  int completed;           /* exchanges finished */
+  bool in_flight;
+  int64_t flight_start_ns;
+  const struct op *exchange;
+  int waits_for;           /* groups of earlier rounds not yet finished */
+  int finished_actors;
+  bool posts;              /* synchronises: some rank of it has no later group */
+  bool done;
+  int64_t end_ns, host_ns;
+  int collective_base;     /* index of its first micro-batch's first collective */
+};
+
+struct edge {
+  int from, to;
+};
+
+struct engine {
+  const struct system *system;
+  bool unequal_counts;
+  bool have_collectives;
+  struct collectives collectives;
+  struct program tail;
+  struct classes classes;
+  struct heap timers;
+  const struct step_input *in;
+  int64_t now_ns;
+
+  struct actor *actors;
+  size_t n_actors, actors_cap;
+  struct group_state *groups;
+  size_t n_groups, groups_cap;
+  struct edge *edges;      /* successor groups, sorted by `from` as they are made in order of `to` */
+  size_t n_edges, edges_cap;
+  int *rank_group;         /* last group of each rank so far */
+  struct rank_state *ranks, *kept_ranks; /* scratch: the actors of one group */
+  int *need;               /* arrivals that collective k still needs */
+  size_t n_need, need_cap;
+
+  size_t completed;        /* collectives finished */
+  bool collective_active;
+  int64_t collective_start_ns, sync_ns; /* time with a collective in progress before collective_start_ns */
+  int64_t last_collective_end_ns;
+  int unfinished;          /* actors */
+  int64_t (*work)[WORK_CLASSES];
+  size_t n_work, work_cap;
+  struct step_actor *out_actors;
+  size_t n_out, out_cap;
+  struct step_result result;
+};
+
+struct engine *engine_new(const struct system *system, bool unequal_counts) {
+  struct engine *e = xcalloc(1, sizeof *e);
+  e->system = system;
+  e->unequal_counts = unequal_counts;
+  lower_step_tail(&e->tail, system);
+  classes_init(&e->classes, params_overlap_slowdown_frac(system->params), system->cluster->oversubscription > 1);
+  size_t world = (size_t)system_world(system);
+  e->rank_group = xmalloc(size_mul(world, sizeof *e->rank_group));
+  e->ranks = xmalloc(size_mul(world, sizeof *e->ranks));
+  e->kept_ranks = xmalloc(size_mul(world, sizeof *e->kept_ranks));
+  return e;
+}
+
+void engine_free(struct engine *e) {
+  if (!e)
+    return;
+  collectives_release(&e->collectives);
+  program_release(&e->tail);
+  classes_release(&e->classes);
+  heap_release(&e->timers);
+  free(e->actors);
+  free(e->groups);
+  free(e->edges);
+  free(e->rank_group);
+  free(e->ranks);
+  free(e->kept_ranks);
+  free(e->need);
+  free(e->work);
+  free(e->out_actors);
+  free(e);
+}
+
+/* ---- recording ---- */
+
+static void record(struct engine *e, const struct actor *a, enum timeline_stream stream, int category,
+                   const char *name, int64_t start_ns, int64_t end_ns) {
+  const struct step_input *in = e->in;
+  if (!in->timeline || end_ns <= start_ns)
+    return;
+  const struct step_group *g = &in->groups[a->group];
+  timeline_add(in->timeline, (struct timeline_span){.start_ns = in->timeline_start_ns + start_ns,
+                                                    .end_ns = in->timeline_start_ns + end_ns,
+                                                    .name = name,
+                                                    .stream = (uint8_t)stream,
+                                                    .category = (uint8_t)category,
+                                                    .iteration = in->iteration,
+                                                    .first_rank = a->ranks == g->sp ? g->first_rank : a->first_rank,
+                                                    .sp = a->ranks == g->sp ? g->sp : 1,
+                                                    .micro_batch = a->micro_batch});
+}
+
+static void record_all_ranks(struct engine *e, int category, const char *name, enum timeline_stream stream,
+                             int64_t start_ns, int64_t end_ns) {
+  const struct step_input *in = e->in;
+  if (!in->timeline || end_ns <= start_ns)
+    return;
+  timeline_add(in->timeline, (struct timeline_span){.start_ns = in->timeline_start_ns + start_ns,
+                                                    .end_ns = in->timeline_start_ns + end_ns,
+                                                    .name = name,
+                                                    .stream = (uint8_t)stream,
+                                                    .category = (uint8_t)category,
+                                                    .iteration = in->iteration,
+                                                    .first_rank = 0,
+                                                    .sp = system_world(e->system),
+                                                    .micro_batch = -1});
+}
+
+/* ---- accounting (models.md section 7) ---- */
+
+/* Time up to now in which a collective was in progress. */
+static int64_t sync_time(const struct engine *e, int64_t now_ns) {
+  return e->sync_ns + (e->collective_active ? now_ns - e->collective_start_ns : 0);
+}
+
+/* Accounts an actor that is not computing from its mark to now, all of it for one cause. */
+static void account_wait(struct engine *e, struct actor *a) {
+  struct rank_state *r = &a->rank;
+  int64_t ns = e->now_ns - r->mark_ns, sync = sync_time(e, e->now_ns), in_sync = sync - a->mark_sync_ns;
+  const struct group_state *g = &e->groups[a->group];
+  r->mark_ns = e->now_ns;
+  a->mark_sync_ns = sync;
+  if (g->in_flight) {
+    r->account.exchange_ns += ns;
+    return;
+  }
+  r->account.sync_ns += in_sync;
+  if (a->launched > g->completed || a->activity == WAITING_COLLECTIVE)
+    r->account.idle_ns += ns - in_sync;
+  else
+    r->account.host_ns += ns - in_sync;
+}
+
+/* ---- collectives over all ranks ---- */
+
+static const struct step_collective *collective_at(const struct engine *e, size_t k) {
+  return &e->collectives.v[k % e->collectives.n];
+}
+
+static void start_collective_if_ready(struct engine *e) {
+  size_t k = e->completed;
+  if (e->collective_active || k >= e->n_need || e->need[k] > 0)
+    return;
+  const struct step_collective *c = collective_at(e, k);
+  e->collective_active = true;
+  e->collective_start_ns = e->now_ns;
+  memcpy(e->classes.v[CLASS_COLLECTIVE].load, c->load, sizeof c->load);
+  e->classes.signature = 0; /* its load may differ from the one before */
+  classes_start(&e->classes, CLASS_COLLECTIVE, e->now_ns, c->ns, 0);
+}
+
+/* An actor has posted once more: it arrives at the collectives that this completes. */
+static void arrive_collectives(struct engine *e, struct actor *a) {
+  const struct group_state *g = &e->groups[a->group];
+  size_t per = e->collectives.n, base = (size_t)g->collective_base;
+  if (e->collectives.every_micro_batch)
+    base += per * (size_t)a->micro_batch;
+  while (a->next_collective < (int)per && e->collectives.v[a->next_collective].after_post <= a->posted)
+    e->need[base + (size_t)a->next_collective++]--;
+}
+
+/* Collectives that must be complete before an OP_WAIT of this actor passes. */
+static size_t wait_target(const struct engine *e, const struct actor *a, int lag) {
+  const struct group_state *g = &e->groups[a->group];
+  size_t base = (size_t)g->collective_base;
+  if (e->collectives.every_micro_batch)
+    base += e->collectives.n * (size_t)a->micro_batch;
+  int arrived = a->next_collective - lag;
+  return base + (arrived > 0 ? (size_t)arrived : 0);
+}
+
+/* ---- exchanges within a group ---- */
+
+static void start_exchange(struct engine *e, int group) {
+  struct group_state *g = &e->groups[group];
+  const struct program *p = e->in->groups[group].programs[e->actors[g->first_actor].micro_batch];
+  for (int i = 0; i < g->n_actors; i++) {
+    struct actor *a = &e->actors[g->first_actor + i];
+    if (a->activity != COMPUTING)
+      account_wait(e, a);
+  }
+  g->arrived = 0;
+  g->in_flight = true;
+  g->flight_start_ns = e->now_ns;
+  int class = classes_exchange(&e->classes, p->loads[g->exchange->load]);
+  classes_start(&e->classes, class, e->now_ns, g->exchange->ns, (uint32_t)group);
+}
+
+/* ---- actors ---- */
+
+static bool posting(const struct engine *e, const struct actor *a) {
+  const struct group_state *g = &e->groups[a->group];
+  return e->collectives.every_micro_batch ||
+         (g->posts && a->micro_batch + 1 == e->in->groups[a->group].n_micro_batches);
+}
+
+static const struct program *program_of(const struct engine *e, const struct actor *a) {
+  return e->in->groups[a->group].programs[a->micro_batch];
+}
+
+/* Moves compute by work class from the rank's account into the micro-batch's record. */
+static void close_micro_batch(struct engine *e, struct actor *a) {
+  memcpy(e->work[a->first_work + a->micro_batch], a->rank.account.work_ns, sizeof a->rank.account.work_ns);
+  memset(a->rank.account.work_ns, 0, sizeof a->rank.account.work_ns);
+  a->micro_batch++;
+  a->cursor = (struct cursor){0};
+  a->posted = a->next_collective = 0;
+}
+
+static void finish_group(struct engine *e, int group);
+
+static void finish_actor(struct engine *e, struct actor *a) {
+  struct group_state *g = &e->groups[a->group];
+  a->activity = FINISHED;
+  a->ended_ns = e->now_ns;
+  e->unfinished--;
+  g->host_ns = int64_max(g->host_ns, a->rank.host_ns);
+  if (++g->finished_actors == g->n_actors)
+    finish_group(e, a->group);
+}
+
+/* Compute op at the cursor: true when it has to wait. */
+static bool begin_compute(struct engine *e, struct actor *a, const struct op *op) {
+  const struct group_state *g = &e->groups[a->group];
+  if (a->launched - (op->skip_last_exchange ? 1 : 0) > g->completed) {
+    a->activity = WAITING_EXCHANGE;
+    return true;
+  }
+  if (a->rank.host_ns > e->now_ns) {
+    a->activity = TIMER;
+    heap_push(&e->timers, a->rank.host_ns, (uint32_t)(a - e->actors));
+    return true;
+  }
+  account_wait(e, a);
+  a->activity = COMPUTING;
+  a->compute_ns = scaled_ns(op->ns, a->rank.factor);
+  classes_start(&e->classes, CLASS_COMPUTE, e->now_ns, a->compute_ns, (uint32_t)(a - e->actors));
+  return true;
+}
+
+/* Exchange op at the cursor: true when it has to wait before it arrives. */
+static bool arrive_exchange(struct engine *e, struct actor *a, const struct op *op) {
+  struct group_state *g = &e->groups[a->group];
+  if (a->launched > g->completed) {
+    a->activity = WAITING_EXCHANGE;
+    return true;
+  }
+  if (a->rank.host_ns > e->now_ns) {
+    a->activity = TIMER;
+    heap_push(&e->timers, a->rank.host_ns, (uint32_t)(a - e->actors));
+    return true;
+  }
+  account_wait(e, a);
+  a->activity = WAITING_EXCHANGE;
+  a->launched++;
+  g->exchange = op;
+  if (++g->arrived == g->n_actors)
+    start_exchange(e, a->group);
+  return false;
+}
+
+/* One op: true when the actor has to wait for an event before going on. */
+static bool process_op(struct engine *e, struct actor *a, const struct op *op) {
+  struct group_state *g = &e->groups[a->group];
+  switch ((enum op_kind)op->kind) {
+  case OP_COMPUTE:
+    return begin_compute(e, a, op);
+  case OP_EXCHANGE:
+    return arrive_exchange(e, a, op);
+  case OP_HOST:
+    if (a->launched > g->completed) {
+      a->activity = WAITING_EXCHANGE;
+      return true;
+    }
+    a->rank.host_ns = int64_max(a->rank.host_ns, e->now_ns) + op->ns;
+    return false;
+  case OP_POST:
+    if (posting(e, a) &&
+        !(cursor_last_repeat(program_of(e, a), &a->cursor) && op->last_bytes < 0)) {
+      a->posted++;
+      arrive_collectives(e, a);
+      start_collective_if_ready(e);
+    }
+    return false;
+  case OP_WAIT:
+    if (posting(e, a) && e->completed < wait_target(e, a, op->lag)) {
+      account_wait(e, a);
+      a->activity = WAITING_COLLECTIVE;
+      return true;
+    }
+    return false;
+  }
+  return false;
+}
+
+/* Goes through ops until one has to wait. */
+static void advance(struct engine *e, struct actor *a) {
+  const struct step_group *g = &e->in->groups[a->group];
+  while (a->micro_batch < g->n_micro_batches) {
+    const struct program *p = program_of(e, a);
+    const struct op *op = cursor_op(p, &a->cursor);
+    if (!op) {
+      if (a->launched > e->groups[a->group].completed) {
+        a->activity = WAITING_EXCHANGE;
+        return;
+      }
+      account_wait(e, a);
+      close_micro_batch(e, a);
+      continue;
+    }
+    if (!a->issued)
+      a->rank.host_ns += op->kernels * p->host_op_ns;
+    a->issued = true;
+    if (process_op(e, a, op))
+      return;
+    a->issued = false;
+    cursor_advance(p, &a->cursor);
+  }
+  finish_actor(e, a);
+}
+
+static void finish_compute(struct engine *e, struct actor *a) {
+  const struct program *p = program_of(e, a);
+  const struct op *op = cursor_op(p, &a->cursor);
+  int64_t ns = e->now_ns - a->rank.mark_ns;
+  record(e, a, TIMELINE_COMPUTE, op->category, op->name, a->rank.mark_ns, e->now_ns);
+  if (op->category == TIMELINE_CAT_RECOMPUTE)
+    a->rank.account.recompute_ns += ns;
+  else
+    a->rank.account.work_ns[op->work] += ns;
+  a->rank.mark_ns = a->rank.compute_free_ns = e->now_ns;
+  a->mark_sync_ns = sync_time(e, e->now_ns);
+  a->activity = TIMER;
+  a->issued = false;
+  cursor_advance(p, &a->cursor);
+  advance(e, a);
+}
+
+static void finish_exchange(struct engine *e, int group) {
+  struct group_state *g = &e->groups[group];
+  for (int i = 0; i < g->n_actors; i++) {
+    struct actor *a = &e->actors[g->first_actor + i];
+    record(e, a, TIMELINE_EXCHANGE, TIMELINE_CAT_SP_EXCHANGE, g->exchange->name, g->flight_start_ns, e->now_ns);
+    if (a->activity != COMPUTING)
+      account_wait(e, a);
+  }
+  g->in_flight = false;
+  g->completed++;
+  for (int i = 0; i < g->n_actors; i++) {
+    struct actor *a = &e->actors[g->first_actor + i];
+    if (a->activity == WAITING_EXCHANGE)
+      advance(e, a);
+  }
+}
+
+static void finish_collective(struct engine *e) {
+  const struct step_collective *c = collective_at(e, e->completed);
+  record_all_ranks(e, TIMELINE_CAT_GRAD_SYNC, c->name, TIMELINE_SYNC, e->collective_start_ns, e->now_ns);
+  e->sync_ns += e->now_ns - e->collective_start_ns;
+  e->collective_active = false;
+  e->last_collective_end_ns = e->now_ns;
+  e->completed++;
+  start_collective_if_ready(e);
+  for (size_t i = 0; e->collectives.every_micro_batch && i < e->n_actors; i++) {
+    struct actor *a = &e->actors[i];
+    if (a->activity != WAITING_COLLECTIVE)
+      continue;
+    const struct op *op = cursor_op(program_of(e, a), &a->cursor);
+    if (e->completed >= wait_target(e, a, op->lag)) {
+      account_wait(e, a);
+      advance(e, a);
+    }
+  }
+}
+
+/* ---- setting a step up ---- */
+
+static void start_group(struct engine *e, int group, int64_t now_ns, int64_t host_ns) {
+  struct group_state *g = &e->groups[group];
+  for (int i = 0; i < g->n_actors; i++) {
+    struct actor *a = &e->actors[g->first_actor + i];
+    double factor = a->rank.factor;
+    a->rank = rank_state_at(now_ns, factor);
+    a->rank.host_ns = host_ns;
+    a->began_ns = now_ns;
+    a->began_sync_ns = a->mark_sync_ns = sync_time(e, now_ns);
+    a->activity = TIMER;
+  }
+}
+
+static void add_actor(struct engine *e, int group, int first_rank, int ranks, double factor) {
+  struct actor a = {.group = group,
+                    .ranks = ranks,
+                    .first_rank = first_rank,
+                    .first_work = (int)e->n_work,
+                    .activity = WAITING_TO_START};
+  a.rank.factor = factor;
+  VEC_PUSH(e->actors, e->n_actors, e->actors_cap, a);
+  for (int i = 0; i < e->in->groups[group].n_micro_batches; i++) {
+    if (e->n_work == e->work_cap) {
+      e->work_cap = e->work_cap ? 2 * e->work_cap : 256;
+      e->work = xrealloc(e->work, size_mul(e->work_cap, sizeof *e->work));
+    }
+    memset(e->work[e->n_work++], 0, sizeof *e->work);
+  }
+}
+
+/* Ranks of a group form one actor when they run at one speed. */
+static void add_actors(struct engine *e, int group) {
+  const struct step_group *g = &e->in->groups[group];
+  const double *f = e->in->factors;
+  bool alike = true;
+  for (int r = 1; f && r < g->sp; r++)
+    alike = alike && f[g->first_rank + r] == f[g->first_rank];
+  e->groups[group].first_actor = (int)e->n_actors;
+  if (alike)
+    add_actor(e, group, g->first_rank, g->sp, f ? f[g->first_rank] : 1);
+  for (int r = 0; !alike && r < g->sp; r++)
+    add_actor(e, group, g->first_rank + r, 1, f[g->first_rank + r]);
+  e->groups[group].n_actors = (int)e->n_actors - e->groups[group].first_actor;
+}
+
+/* Edges from the groups that this one's ranks were in before. */
+static void add_edges(struct engine *e, int group) {
+  const struct step_group *g = &e->in->groups[group];
+  int last = -1;
+  for (int r = g->first_rank; r < g->first_rank + g->sp; r++) {
+    int before = e->rank_group[r];
+    if (before >= 0 && before != last) {
+      struct edge edge = {before, group};
+      VEC_PUSH(e->edges, e->n_edges, e->edges_cap, edge);
+      e->groups[group].waits_for++;
+      last = before;
+    }
+    e->rank_group[r] = group;
+  }
+}
+
+/* How many arrivals each collective needs. */
+static void count_needs(struct engine *e) {
+  size_t per = e->collectives.n, rounds = 0;
+  int base = 0, round = 0, round_max = 0;
+  for (size_t i = 0; i < e->n_groups; i++) {
+    const struct step_group *g = &e->in->groups[i];
+    if (g->round != round) {
+      base += round_max;
+      round_max = 0;
+      round = g->round;
+    }
+    round_max = g->n_micro_batches > round_max ? g->n_micro_batches : round_max;
+    e->groups[i].collective_base = e->collectives.every_micro_batch ? base * (int)per : 0;
+  }
+  rounds = (size_t)(base + round_max);
+  e->n_need = e->collectives.every_micro_batch ? per * rounds : per;
+  if (e->n_need > e->need_cap) {
+    e->need_cap = e->n_need;
+    e->need = xrealloc(e->need, size_mul(e->need_cap, sizeof *e->need));
+  }
+  memset(e->need, 0, e->n_need * sizeof *e->need);
+  for (size_t i = 0; i < e->n_groups; i++) {
+    const struct group_state *g = &e->groups[i];
+    size_t n = e->collectives.every_micro_batch ? per * (size_t)e->in->groups[i].n_micro_batches : g->posts ? per : 0;
+    for (size_t k = 0; k < n; k++)
+      e->need[(size_t)g->collective_base + k] += g->n_actors;
+  }
+}
+
+static void set_up(struct engine *e, const struct step_input *in) {
+  e->in = in;
+  e->now_ns = 0;
+  e->n_actors = e->n_groups = e->n_edges = e->n_work = 0;
+  e->completed = 0;
+  e->collective_active = false;
+  e->sync_ns = e->collective_start_ns = e->last_collective_end_ns = 0;
+  heap_clear(&e->timers);
+  classes_reset(&e->classes);
+  e->result = (struct step_result){0};
+  for (int r = 0; r < system_world(e->system); r++)
+    e->rank_group[r] = -1;
+  for (int i = 0; i < in->n_groups; i++) {
+    ASSERT(in->groups[i].n_micro_batches > 0);
+    VEC_PUSH(e->groups, e->n_groups, e->groups_cap, ((struct group_state){0}));
+    add_actors(e, i);
+    add_edges(e, i);
+  }
+  for (int r = 0; r < system_world(e->system); r++)
+    if (e->rank_group[r] >= 0)
+      e->groups[e->rank_group[r]].posts = true;
+  if (!e->have_collectives)
+    collectives_init(&e->collectives, e->system, in->groups[0].programs[0], e->unequal_counts);
+  e->have_collectives = true;
+  count_needs(e);
+  e->unfinished = (int)e->n_actors;
+}
+
+/* Whether the groups that this one's ranks were in before are all done; if so, when, and how far their hosts were. */
+static bool predecessors_done(const struct engine *e, int group, int64_t *start_ns, int64_t *host_ns) {
+  *start_ns = *host_ns = 0;
+  for (size_t i = 0; i < e->n_edges; i++) {
+    if (e->edges[i].to != group)
+      continue;
+    const struct group_state *from = &e->groups[e->edges[i].from];
+    if (!from->done)
+      return false;
+    *start_ns = int64_max(*start_ns, from->end_ns);
+    *host_ns = int64_max(*host_ns, from->host_ns);
+  }
+  return true;
+}
+
+static void finish_group(struct engine *e, int group) {
+  struct group_state *g = &e->groups[group];
+  g->done = true;
+  g->end_ns = 0;
+  for (int i = 0; i < g->n_actors; i++)
+    g->end_ns = int64_max(g->end_ns, e->actors[g->first_actor + i].ended_ns);
+  for (size_t i = 0; i < e->n_edges; i++) {
+    struct group_state *to = &e->groups[e->edges[i].to];
+    if (e->edges[i].from != group)
+      continue;
+    if (--to->waits_for > 0)
+      continue;
+    int64_t start_ns, host_ns;
+    ASSERT(predecessors_done(e, e->edges[i].to, &start_ns, &host_ns));
+    start_group(e, e->edges[i].to, e->now_ns, host_ns);
+    for (int j = 0; j < to->n_actors; j++)
+      heap_push(&e->timers, e->now_ns, (uint32_t)(to->first_actor + j));
+  }
+}
+
+/* ---- the fast path ---- */
+
+static bool actors_end(const struct engine *e, const struct group_state *g) {
+  return e->actors[g->first_actor].micro_batch == e->in->groups[e->actors[g->first_actor].group].n_micro_batches;
+}
+
+/* Plays a group alone up to its first collective: whole micro-batches that post nothing, then into the one that does. */
+static void fold_group(struct engine *e, int group) {
+  struct group_state *g = &e->groups[group];
+  struct actor *actors = &e->actors[g->first_actor];
+  struct rank_state *ranks = e->ranks;
+  while (!actors_end(e, g) && !posting(e, actors)) {
+    const struct program *p = program_of(e, actors);
+    if (g->n_actors == 1) {
+      program_play_whole(p, &actors->rank);
+    } else {
+      for (int i = 0; i < g->n_actors; i++)
+        ranks[i] = actors[i].rank;
+      struct cursor c = {0};
+      program_play(p, &c, ranks, g->n_actors, PLAY_ALL, true);
+      for (int i = 0; i < g->n_actors; i++)
+        actors[i].rank = ranks[i];
+    }
+    for (int i = 0; i < g->n_actors; i++)
+      close_micro_batch(e, &actors[i]);
+  }
+  if (actors_end(e, g))
+    return;
+  for (int i = 0; i < g->n_actors; i++)
+    ranks[i] = actors[i].rank;
+  struct cursor c = {0};
+  program_play(program_of(e, actors), &c, ranks, g->n_actors, PLAY_TO_POST, true);
+  for (int i = 0; i < g->n_actors; i++) {
+    actors[i].rank = ranks[i];
+    actors[i].cursor = c;
+  }
+}
+
+/* No exchange in flight, so the state can be handed to events as it is. */
+static bool clean(const struct rank_state *ranks, int n) {
+  for (int i = 0; i < n; i++)
+    if (ranks[i].exchange_free_ns > ranks[i].compute_free_ns)
+      return false;
+  return true;
+}
+
+static int64_t latest(const struct rank_state *ranks, int n) {
+  int64_t t = 0;
+  for (int i = 0; i < n; i++)
+    t = int64_max(t, int64_max(ranks[i].compute_free_ns, ranks[i].exchange_free_ns));
+  return t;
+}
+
+/* The whole rest of a single actor's last micro-batch at one go, if it ends before the first collective can begin. */
+static bool fold_rest(struct engine *e, struct actor *a, int64_t horizon_ns) {
+  if (e->collectives.every_micro_batch)
+    return false;
+  struct rank_state rank = a->rank;
+  struct cursor c = a->cursor;
+  program_play(program_of(e, a), &c, &rank, 1, PLAY_ALL, true);
+  if (latest(&rank, 1) >= horizon_ns)
+    return false;
+  a->rank = rank;
+  a->cursor = c;
+  a->posted = e->collectives.v[e->collectives.n - 1].after_post;
+  arrive_collectives(e, a);
+  close_micro_batch(e, a);
+  return true;
+}
+
+/* Goes on op by op while every op is over before `horizon_ns`, before which no collective can be in progress; stops at the
+ * last clean point. Arrivals at collectives that lie before the horizon are noted at once: none can start sooner. */
+static void fold_to(struct engine *e, int group, int64_t horizon_ns) {
+  struct group_state *g = &e->groups[group];
+  struct actor *actors = &e->actors[g->first_actor];
+  if (g->n_actors == 1 && fold_rest(e, actors, horizon_ns))
+    return;
+  struct rank_state *ranks = e->ranks, *kept = e->kept_ranks;
+  size_t bytes = (size_t)g->n_actors * sizeof *ranks;
+  for (int i = 0; i < g->n_actors; i++)
+    ranks[i] = actors[i].rank;
+  const struct program *p = program_of(e, actors);
+  struct cursor c = actors->cursor, kept_cursor = c;
+  memcpy(kept, ranks, bytes);
+  int posted = actors->posted, kept_posted = posted;
+  for (const struct op *op; (op = cursor_op(p, &c)) && op->kind != OP_WAIT; cursor_advance(p, &c)) {
+    if (op->kind == OP_POST) {
+      if (latest(ranks, g->n_actors) >= horizon_ns)
+        break;
+      posted += !(cursor_last_repeat(p, &c) && op->last_bytes < 0);
+    } else {
+      program_play_op(p, op, ranks, g->n_actors);
+    }
+    if (latest(ranks, g->n_actors) > horizon_ns)
+      break;
+    if (!clean(ranks, g->n_actors))
+      continue;
+    memcpy(kept, ranks, bytes);
+    kept_posted = posted;
+    kept_cursor = c;
+    cursor_advance(p, &kept_cursor);
+  }
+  for (int i = 0; i < g->n_actors; i++) {
+    actors[i].rank = kept[i];
+    actors[i].cursor = kept_cursor;
+    actors[i].posted = kept_posted;
+    arrive_collectives(e, &actors[i]);
+  }
+}
+
+/* Hands a group to the events: its actors go on when their streams are free. */
+static void hand_over(struct engine *e, int group) {
+  struct group_state *g = &e->groups[group];
+  for (int i = 0; i < g->n_actors; i++) {
+    struct actor *a = &e->actors[g->first_actor + i];
+    a->activity = TIMER;
+    ASSERT(clean(&a->rank, 1));
+    heap_push(&e->timers, a->rank.compute_free_ns, (uint32_t)(g->first_actor + i));
+  }
+}
+
+/* A folded group that has nothing left. */
+static void finish_folded(struct engine *e, int group) {
+  struct group_state *g = &e->groups[group];
+  for (int i = 0; i < g->n_actors; i++) {
+    struct actor *a = &e->actors[g->first_actor + i];
+    int64_t end = int64_max(a->rank.compute_free_ns, a->rank.exchange_free_ns);
+    rank_account_gap(&a->rank, end);
+    a->ended_ns = end;
+    a->activity = FINISHED;
+    g->end_ns = int64_max(g->end_ns, end);
+    g->host_ns = int64_max(g->host_ns, a->rank.host_ns);
+    e->unfinished--;
+  }
+  g->finished_actors = g->n_actors;
+  g->done = true;
+}
+
+static void begin_folded(struct engine *e) {
+  int64_t horizon_ns = INT64_MAX;
+  bool reached = false;
+  for (size_t i = 0; i < e->n_groups; i++) {
+    struct group_state *g = &e->groups[i];
+    int64_t start_ns, host_ns;
+    if (!predecessors_done(e, (int)i, &start_ns, &host_ns))
+      continue;
+    g->waits_for = 0;
+    start_group(e, (int)i, start_ns, host_ns);
+    fold_group(e, (int)i);
+    if (actors_end(e, g)) {
+      finish_folded(e, (int)i);
+      continue;
+    }
+    int64_t at = 0;
+    for (int j = 0; j < g->n_actors; j++)
+      at = int64_max(at, e->actors[g->first_actor + j].rank.compute_free_ns);
+    if (e->collectives.every_micro_batch && g->collective_base > 0)
+      continue; /* a later round: others hold the first collective */
+    horizon_ns = reached ? int64_max(horizon_ns, at) : at;
+    reached = true;
+  }
+  for (size_t i = 0; i < e->n_groups; i++) {
+    struct group_state *g = &e->groups[i];
+    if (g->done || e->actors[g->first_actor].activity == WAITING_TO_START)
+      continue;
+    if (reached && !(e->collectives.every_micro_batch && g->collective_base > 0))
+      fold_to(e, (int)i, horizon_ns);
+    if (actors_end(e, g))
+      finish_folded(e, (int)i);
+    else
+      hand_over(e, (int)i);
+  }
+  for (size_t i = 0; i < e->n_edges; i++) /* groups folded meanwhile no longer hold up others */
+    if (e->groups[e->edges[i].from].done && e->actors[e->groups[e->edges[i].to].first_actor].activity == WAITING_TO_START)
+      e->groups[e->edges[i].to].waits_for--;
+  for (size_t i = 0; i < e->n_groups; i++) {
+    struct group_state *g = &e->groups[i];
+    int64_t start_ns, host_ns;
+    if (g->done || e->actors[g->first_actor].activity != WAITING_TO_START || g->waits_for > 0)
+      continue;
+    ASSERT(predecessors_done(e, (int)i, &start_ns, &host_ns));
+    start_group(e, (int)i, start_ns, host_ns);
+    hand_over(e, (int)i);
+  }
+}
+
+static void begin_plain(struct engine *e) {
+  for (size_t i = 0; i < e->n_groups; i++)
+    if (e->groups[i].waits_for == 0) {
+      start_group(e, (int)i, 0, 0);
+      hand_over(e, (int)i);
+    }
+}
+
+/* ---- the event loop ---- */
+
+static void run_events(struct engine *e) {
+  while (e->unfinished > 0 || e->completed < e->n_need) {
+    int class = -1;
+    int64_t work_ns = classes_next_ns(&e->classes, &class);
+    const struct heap_entry *timer = heap_top(&e->timers);
+    ASSERT(timer || work_ns < INT64_MAX || !e->collective_active);
+    e->result.events++;
+    if (timer && timer->key <= work_ns) {
+      e->now_ns = timer->key;
+      struct actor *a = &e->actors[heap_pop(&e->timers).payload];
+      if (a->activity == TIMER)
+        advance(e, a);
+    } else if (work_ns < INT64_MAX) {
+      e->now_ns = work_ns;
+      uint32_t payload = classes_finish(&e->classes, class, work_ns);
+      if (class == CLASS_COMPUTE)
+        finish_compute(e, &e->actors[payload]);
+      else if (class == CLASS_COLLECTIVE)
+        finish_collective(e);
+      else
+        finish_exchange(e, (int)payload);
+    } else { /* every arrival was noted by the fast path */
+      for (size_t i = 0; i < e->n_actors; i++)
+        e->now_ns = int64_max(e->now_ns, e->actors[i].ended_ns);
+      start_collective_if_ready(e);
+      ASSERT(e->collective_active);
+    }
+    classes_update(&e->classes, e->now_ns);
+  }
+}
+
+/* ---- the end of the step ---- */
+
+/* The step's tail on ranks that differ at most in speed: all meet at each collective. Adds to *sync and *end; optimizer
+ * time is returned per unit factor through `optimizer_ns`. */
+struct tail_time {
+  int64_t sync_ns, optimizer_ns, end_ns;
+};
+
+static struct tail_time play_tail(struct engine *e, int64_t start_ns, double slowest) {
+  struct tail_time t = {.end_ns = start_ns};
+  for (size_t i = 0; i < e->tail.n_ops; i++) {
+    const struct op *op = &e->tail.ops[i];
+    if (op->kind == OP_POST) {
+      int64_t ns = ns_from_s(collectives_cost(e->system, op->collective, op->bytes).time_s);
+      record_all_ranks(e, TIMELINE_CAT_GRAD_SYNC, op->name, TIMELINE_SYNC, t.end_ns, t.end_ns + ns);
+      t.sync_ns += ns;
+      t.end_ns += ns;
+    } else if (op->kind == OP_COMPUTE) {
+      int64_t ns = scaled_ns(op->ns, slowest);
+      record_all_ranks(e, TIMELINE_CAT_OPTIMIZER, op->name, TIMELINE_COMPUTE, t.end_ns, t.end_ns + ns);
+      t.optimizer_ns += op->ns;
+      t.end_ns += ns;
+    }
+  }
+  return t;
+}
+
+static double slowest_factor(const struct engine *e) {
+  double f = 1;
+  for (int r = 0; e->in->factors && r < system_world(e->system); r++)
+    f = r == 0 || e->in->factors[r] > f ? e->in->factors[r] : f;
+  return f;
+}
+
+/* The rest of the step of a rank that is free from `from_ns`, with `from_sync_ns` of collectives behind it. */
+static void account_end(const struct engine *e, struct account *a, int64_t from_ns, int64_t from_sync_ns,
+                        const struct tail_time *tail, double factor) {
+  int64_t sync = e->sync_ns - from_sync_ns, rest = e->result.sync_end_ns - from_ns;
+  int64_t optimizer = scaled_ns(tail->optimizer_ns, factor);
+  a->sync_ns += sync + tail->sync_ns;
+  a->idle_ns += rest - sync;
+  a->optimizer_ns += optimizer;
+  a->idle_ns += tail->end_ns - e->result.sync_end_ns - tail->sync_ns - optimizer;
+}
+
+static const struct actor *actor_of_rank(const struct engine *e, int group, int rank) {
+  const struct group_state *g = &e->groups[group];
+  return &e->actors[g->first_actor + (g->n_actors > 1 ? rank - e->in->groups[group].first_rank : 0)];
+}
+
+/* Waiting of ranks between their groups of successive rounds, summed over ranks. */
+static void account_between(struct engine *e) {
+  for (int r = 0; r < system_world(e->system); r++)
+    e->rank_group[r] = -1;
+  struct account *b = &e->result.between;
+  for (size_t i = 0; i < e->n_groups; i++) {
+    const struct step_group *g = &e->in->groups[i];
+    for (int r = g->first_rank; r < g->first_rank + g->sp; r++) {
+      const struct actor *to = actor_of_rank(e, (int)i, r);
+      const struct actor *from = e->rank_group[r] < 0 ? NULL : actor_of_rank(e, e->rank_group[r], r);
+      int64_t sync = to->began_sync_ns - (from ? from->mark_sync_ns : 0);
+      b->sync_ns += sync;
+      b->idle_ns += to->began_ns - (from ? from->ended_ns : 0) - sync;
+      e->rank_group[r] = (int)i;
+    }
+  }
+}
+
+/* From start to end without waiting for other ranks: T_r of policies.md. */
+static int64_t busy_ns(const struct actor *a) {
+  return a->ended_ns - a->began_ns - a->rank.account.idle_ns - a->rank.account.sync_ns;
+}
+
+static void collect_actor(struct engine *e, size_t i, const struct tail_time *tail) {
+  struct actor *a = &e->actors[i];
+  int last_ranks = 0; /* ranks of it that have no later group: only they see the end of the step from here */
+  for (int r = a->first_rank; r < a->first_rank + a->ranks; r++)
+    last_ranks += e->rank_group[r] == a->group;
+  struct step_actor out = {.group = a->group,
+                           .ranks = a->ranks,
+                           .busy_ns = busy_ns(a),
+                           .account = a->rank.account,
+                           .first_micro_batch = a->first_work};
+  int64_t sync_at_end = a->mark_sync_ns;
+  if (last_ranks == a->ranks) {
+    account_end(e, &out.account, a->ended_ns, sync_at_end, tail, a->rank.factor);
+  } else if (last_ranks > 0) { /* ranks of one actor part ways: their ends are kept apart, in `between` */
+    struct account end = {0};
+    account_end(e, &end, a->ended_ns, sync_at_end, tail, a->rank.factor);
+    account_add(&e->result.between, &end, last_ranks);
+  }
+  VEC_PUSH(e->out_actors, e->n_out, e->out_cap, out);
+}
+
+/* T_r of each rank: its groups' busy time; their largest, and the sum over all ranks of what is missing to it. */
+static void collect_imbalance(struct engine *e) {
+  int world = system_world(e->system);
+  int64_t *busy = xcalloc((size_t)world, sizeof *busy), total = 0, max = 0;
+  for (size_t i = 0; i < e->n_actors; i++) {
+    const struct actor *a = &e->actors[i];
+    for (int r = a->first_rank; r < a->first_rank + a->ranks; r++)
+      busy[r] += busy_ns(a);
+  }
+  for (int r = 0; r < world; r++) {
+    total += busy[r];
+    max = int64_max(max, busy[r]);
+  }
+  free(busy);
+  e->result.max_busy_ns = max;
+  e->result.imbalance_ns = max * world - total;
+}
+
+/* Every rank's nanoseconds add up to the step. */
+static void check_partition(const struct engine *e) {
+  const struct step_result *r = &e->result;
+  int64_t total = account_total_ns(&r->between) + account_total_ns(&r->idle) * r->idle_ranks;
+  for (int i = 0; i < r->n_actors; i++) {
+    const struct step_actor *a = &r->actors[i];
+    int64_t own = account_total_ns(&a->account);
+    for (int m = 0; m < e->in->groups[a->group].n_micro_batches; m++)
+      for (int w = 0; w < WORK_CLASSES; w++)
+        own += r->work_ns[a->first_micro_batch + m][w];
+    total += own * a->ranks;
+  }
+  ASSERT(total == r->step_ns * system_world(e->system));
+}
+
+static void collect(struct engine *e) {
+  struct step_result *r = &e->result;
+  r->sync_end_ns = e->last_collective_end_ns;
+  for (size_t i = 0; i < e->n_actors; i++)
+    r->sync_end_ns = int64_max(r->sync_end_ns, e->actors[i].ended_ns);
+  struct tail_time tail = play_tail(e, r->sync_end_ns, slowest_factor(e));
+  r->step_ns = tail.end_ns;
+  account_between(e);
+  e->n_out = 0;
+  for (size_t i = 0; i < e->n_actors; i++)
+    collect_actor(e, i, &tail);
+  int world = system_world(e->system);
+  for (int rank = 0; rank < world; rank++)
+    r->idle_ranks += e->rank_group[rank] < 0;
+  account_end(e, &r->idle, 0, 0, &tail, e->in->factors ? slowest_factor(e) : 1);
+  r->actors = e->out_actors;
+  r->n_actors = (int)e->n_out;
+  r->work_ns = e->work;
+  r->n_work = (int)e->n_work;
+  collect_imbalance(e);
+  check_partition(e);
+}
+
+const struct step_result *engine_step(struct engine *e, const struct step_input *in) {
+  set_up(e, in);
+  if (in->plain || in->timeline)
+    begin_plain(e);
+  else
+    begin_folded(e);
+  run_events(e);
+  collect(e);
+  return &e->result;
+}
+
+int64_t engine_sync_ns(struct engine *e, const struct program *micro_batch) {
+  struct collectives c;
+  collectives_init(&c, e->system, micro_batch, e->unequal_counts);
+  int64_t ns = 0;
+  for (size_t i = 0; i < c.n; i++)
+    ns += c.v[i].ns;
+  collectives_release(&c);
+  return ns + play_tail(e, 0, 1).sync_ns;
+}

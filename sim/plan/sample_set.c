@@ -1,0 +1,12 @@
+#include "sim/plan/sample_set.h"
+
+#include <stdlib.h>
+
+void sample_set_release(struct sample_set *s) {
+  free(s->samples);
+  free(s->ids);
+  free(s->offsets);
+  free(s->order);
+  free(s->bucket);
+  *s = (struct sample_set){0};
+}

@@ -1,0 +1,23 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "sim/base/json.h"
+#include "sim/policy/policy.h"
+
+extern const struct policy policy_static, policy_bucket, policy_packed, policy_dcp_rebalance, policy_dcp_inter, policy_dcp;
+
+const struct policy *const policies[] = {&policy_static,    &policy_bucket, &policy_packed, &policy_dcp_rebalance,
+                                         &policy_dcp_inter, &policy_dcp,    NULL};
+
+const struct policy *policy_find(const char *name, struct err *err) {
+  char valid[512] = "";
+  size_t at = 0;
+  for (int i = 0; policies[i]; i++) {
+    if (strcmp(policies[i]->name, name) == 0)
+      return policies[i];
+    if (at < sizeof valid)
+      at += (size_t)snprintf(valid + at, sizeof valid - at, "%s%s", i ? ", " : "", policies[i]->name);
+  }
+  err_usage(err, "unknown policy '%s' (valid: %s)", name, valid);
+  return NULL;
+}

@@ -1,0 +1,56 @@
+#include "sim/report/plot.h"
+
+#include <string.h>
+#include <strings.h>
+
+#include "sim/base/json.h"
+#include "sim/base/output.h"
+#include "sim/report/plot_kinds.h"
+
+const struct plot *const plots[] = {&plot_speedup, &plot_imbalance, &plot_lengths, &plot_timeline, NULL};
+
+const struct plot *plot_find(const char *name, struct err *err) {
+  char valid[256] = "";
+  for (int i = 0; plots[i]; i++) {
+    if (strcmp(plots[i]->name, name) == 0)
+      return plots[i];
+    size_t n = strlen(valid);
+    snprintf(valid + n, sizeof valid - n, "%s%s", i ? ", " : "", plots[i]->name);
+  }
+  err_usage(err, "unknown plot '%.60s' (valid: %s)", name, valid);
+  return NULL;
+}
+
+void plot_list(FILE *out) {
+  for (int i = 0; plots[i]; i++)
+    fprintf(out, "  %-10s %s\n  %-10s   from %s\n", plots[i]->name, plots[i]->help, "", plots[i]->input);
+}
+
+const char *plot_terminal(const char *out_path, struct err *err) {
+  static const char *const suffixes[] = {"svg", "png", "pdf"};
+  const char *dot = strrchr(out_path, '.');
+  for (size_t i = 0; dot && i < sizeof suffixes / sizeof *suffixes; i++)
+    if (strcasecmp(dot + 1, suffixes[i]) == 0)
+      return suffixes[i];
+  err_usage(err, "cannot tell the kind of picture of '%s': the name must end in .svg, .png or .pdf", out_path);
+  return NULL;
+}
+
+int plot_draw(const struct plot *plot, const struct plot_input *in, const char *out_path, struct err *err) {
+  const char *terminal = plot_terminal(out_path, err);
+  if (!terminal)
+    return -1;
+  struct gnuplot g;
+  struct output out = {0};
+  gnuplot_begin(&g, terminal);
+  int status = plot->draw(in, &g, err);
+  if (status == 0)
+    status = output_open(&out, out_path, err);
+  if (status == 0)
+    status = gnuplot_run(&g, out.file, err);
+  if (status == 0)
+    status = output_commit(&out, err);
+  output_discard(&out);
+  gnuplot_release(&g);
+  return status;
+}
