@@ -159,7 +159,12 @@ def make_gemm(gpu, hold_out, cache={}):
         if "h200" not in cache:
             make_gemm("h200_sxm", 0)
         base = [grid_value(cache["h200"][0], cache["h200"][1], p) for p in points]
-    table = make_rise(fill(known, shape, base), shape)
+    # Nothing filled or smoothed may beat the fastest row.
+    best = max(math.log(2.0 * points[i][0] * points[i][1] * points[i][2]) - v for i, v in known.items())
+    table = fill(known, shape, base)
+    table = [max(v, math.log(2.0 * m * n * k) - best) for v, (m, n, k) in zip(table, points)]
+    table = make_rise(table, shape)
+    table = [max(v, math.log(2.0 * m * n * k) - best) for v, (m, n, k) in zip(table, points)]
     if gpu == "h200_sxm":
         cache["h200"] = (table, axes)
     filled = "" if gpu == "h200_sxm" else " by the h200_sxm table and the log ratios of neighbouring rows"
@@ -178,7 +183,8 @@ def make_gemm(gpu, hold_out, cache={}):
 
 TILE_KNOTS = [1, 4, 16, 33, 66, 99, 132, 150, 198, 264, 300, 396, 528, 660, 792, 1056, 1584, 2112, 3168, 4224, 8448,
               16896, 67584, 270336]
-TILE_ROWS = {64: 192, 72: 128, 80: 128, 128: 128, 256: 128}
+ONE_WAVE = math.log(132) + 1e-9  # tiles that run at once, one per SM
+TILE_ROWS = {64: 192, 72: 192, 80: 192, 128: 128, 256: 128}  # rows of queries per tile that miss the rows least
 
 
 def tiles_of(row, tile_rows):
@@ -211,7 +217,7 @@ def solve(a, b):
 
 def fit_curve(points, knots):
     """Piecewise linear least squares through (log tiles, log time), second differences of slope held small; beyond the
-    rows the slope is held to 1 above (saturated) and 0 below (latency)."""
+    rows the slope is held to 0 within one wave of tiles (latency) and to 1 above (saturated)."""
     n = len(knots)
     a = [[0.0] * n for _ in range(n)]
     b = [0.0] * n
@@ -232,9 +238,9 @@ def fit_curve(points, knots):
                 a[i + p][i + q] += 0.002 * c[p] * c[q]
     low, high = min(x for x, _ in points), max(x for x, _ in points)
     for i in range(n - 1):
-        slope = 1.0 if knots[i] >= high else 0.0 if knots[i + 1] <= low else None
-        if slope is None:
+        if low < knots[i + 1] and knots[i] < high:
             continue
+        slope = 0.0 if knots[i + 1] <= ONE_WAVE else 1.0
         h = knots[i + 1] - knots[i]
         for p, sp in ((i, -1), (i + 1, 1)):
             b[p] += 0.05 * sp * slope * h
@@ -296,6 +302,18 @@ def attention_table(causal, head_dim, lengths, table, source, write=None):
     return out
 
 
+def best_rate(rows, causal, head_dim):
+    """FLOP/s of the fastest row."""
+    return max((2.0 if causal else 4.0) * int(r["batch"]) * int(r["heads"]) * int(r["seqlen"]) ** 2 * head_dim /
+               float(r["time_s"]) for r in rows if int(r["head_dim"]) == head_dim)
+
+
+def no_faster(lengths, table, causal, head_dim, best):
+    """Full tiles at no more than the fastest row's rate."""
+    return [[max(v, math.log((2.0 if causal else 4.0) * s * t * TILE_ROWS[head_dim] * head_dim / best))
+             for v, t in zip(row, TILE_KNOTS)] for s, row in zip(lengths, table)]
+
+
 def make_attention(gpu, hold_out):
     tables = []
     full_rows = read_rows(gpu + "/attention_full_fwd_bf16.csv")
@@ -303,11 +321,13 @@ def make_attention(gpu, hold_out):
     full, causal = {}, {}
     for d in (64, 72, 80):
         _, lengths, table = fit_attention(kept(full_rows, hold_out), False, d)
+        table = no_faster(lengths, table, False, d, best_rate(full_rows, False, d))
         full[d] = (lengths, table)
         tables.append(attention_table(False, d, lengths, table, "FlashAttention 3 rows, full; " +
                                       SEED_SOURCE % GPU_NAMES[gpu]))
     for d in (64, 128, 256):
         write, lengths, table = fit_attention(kept(causal_rows, hold_out), True, d)
+        table = no_faster(lengths, table, True, d, best_rate(causal_rows, True, d))
         causal[d] = (write, lengths, table)
     for d in (128, 256):
         # No rows: the causal table times full over causal at head dim 64, both in query tiles.
@@ -320,6 +340,8 @@ def make_attention(gpu, hold_out):
             table = [rising(row) for row in table]
             columns = [rising([row[j] for row in table]) for j in range(len(TILE_KNOTS))]
             table = [[columns[j][i] for j in range(len(TILE_KNOTS))] for i in range(len(lengths))]
+        best = (best_rate(causal_rows, True, d) * best_rate(full_rows, False, 64) / best_rate(causal_rows, True, 64))
+        table = no_faster(lengths, table, False, d, best)
         tables.append(attention_table(False, d, lengths, table,
                                       "derived: causal rows at this head dim, times full over causal at 64"))
     for d in (64, 128, 256):

@@ -77,9 +77,12 @@ static struct head_dim_place find_tables(const struct params *p, bool causal, in
   return at;
 }
 
-/* Query tiles of one call. */
-static double tiles_of(const struct attention_table *t, double sequences, int64_t q_len) {
-  return sequences * (double)((q_len + t->tile_rows - 1) / t->tile_rows);
+/* Query heads of one key head: their queries share tiles. */
+static int64_t group_of(int64_t heads, int64_t kv_heads) { return (heads + kv_heads - 1) / kv_heads; }
+
+/* Query tiles of `sequences` (batch * kv_heads) sequences. */
+static double tiles_of(const struct attention_table *t, double sequences, int64_t rows) {
+  return sequences * (double)((rows + t->tile_rows - 1) / t->tile_rows);
 }
 
 static double table_log_time(const struct attention_table *t, bool backward, double log_keys, double log_tiles) {
@@ -88,14 +91,15 @@ static double table_log_time(const struct attention_table *t, bool backward, dou
 }
 
 static double attention_time(const struct params *p, const struct attention_shape *a, bool backward) {
-  if (a->batch <= 0 || a->q_len <= 0 || a->kv_len <= 0 || a->heads <= 0)
+  if (a->batch <= 0 || a->q_len <= 0 || a->kv_len <= 0 || a->heads <= 0 || a->kv_heads <= 0)
     return 0;
   const struct head_dim_place at = find_tables(p, a->causal, a->head_dim);
-  const double sequences = (double)a->batch * (double)a->heads, log_keys = log((double)a->kv_len);
-  double log_time = table_log_time(at.low, backward, log_keys, log(tiles_of(at.low, sequences, a->q_len)));
+  const double sequences = (double)a->batch * (double)a->kv_heads, log_keys = log((double)a->kv_len);
+  const int64_t rows = a->q_len * group_of(a->heads, a->kv_heads);
+  double log_time = table_log_time(at.low, backward, log_keys, log(tiles_of(at.low, sequences, rows)));
   if (at.w > 0)
     log_time = (1 - at.w) * log_time +
-               at.w * table_log_time(at.high, backward, log_keys, log(tiles_of(at.high, sequences, a->q_len)));
+               at.w * table_log_time(at.high, backward, log_keys, log(tiles_of(at.high, sequences, rows)));
   return exp(log_time + at.beyond);
 }
 
@@ -107,14 +111,23 @@ double attention_backward_time_s(const struct params *p, const struct attention_
   return attention_time(p, a, true);
 }
 
+double attention_forward_row_time_s(const struct params *p, const struct attention_shape *a) {
+  const double time = attention_forward_time_s(p, a);
+  if (!(time > 0))
+    return 0;
+  const struct head_dim_place at = find_tables(p, a->causal, a->head_dim);
+  const double write = (1 - at.w) * at.low->key_write_s_per_byte + at.w * at.high->key_write_s_per_byte;
+  return time + write * 4 * (double)a->batch * (double)a->kv_len * (double)(a->kv_heads * a->head_dim);
+}
+
 /* One launch over all sequences. Each costs its share of the query tiles of a batch of its own length that has as many
  * tiles as the whole pack: its own rate, at the pack's occupancy, and the launch floor once. Equal lengths cost exactly
  * what a padded batch costs. Never below the costliest sequence alone. */
 static double varlen_table_time(const struct attention_table *t, bool backward, const uint32_t *lengths, int64_t n,
-                                int64_t heads) {
+                                int64_t kv_heads, int64_t group) {
   double all_tiles = 0, sum = 0, most = 0;
   for (int64_t i = 0; i < n; i++)
-    all_tiles += tiles_of(t, (double)heads, lengths[i]);
+    all_tiles += tiles_of(t, (double)kv_heads, lengths[i] * group);
   if (!(all_tiles > 0))
     return 0;
   const double log_all = log(all_tiles);
@@ -122,37 +135,44 @@ static double varlen_table_time(const struct attention_table *t, bool backward, 
   for (int64_t i = 0; i < n; i++) {
     if (lengths[i] == 0)
       continue;
-    const double share = tiles_of(t, (double)heads, lengths[i]) / all_tiles;
+    const double share = tiles_of(t, (double)kv_heads, lengths[i] * group) / all_tiles;
     sum += share * exp(table_log_time(t, backward, log((double)lengths[i]), log_all));
     longest = lengths[i] > longest ? lengths[i] : longest;
   }
-  most = exp(table_log_time(t, backward, log((double)longest), log(tiles_of(t, (double)heads, longest))));
+  most = exp(table_log_time(t, backward, log((double)longest), log(tiles_of(t, (double)kv_heads, longest * group))));
   return fmax(sum, most);
 }
 
-static double varlen_time(const struct params *p, bool causal, const uint32_t *lengths, int64_t n, int64_t heads,
-                          int64_t head_dim, bool backward) {
-  if (n <= 0 || heads <= 0)
+struct varlen {
+  bool causal;
+  const uint32_t *lengths;
+  int64_t n, heads, kv_heads, head_dim;
+};
+
+static double varlen_time(const struct params *p, const struct varlen *v, bool backward) {
+  if (v->n <= 0 || v->heads <= 0 || v->kv_heads <= 0)
     return 0;
-  const struct head_dim_place at = find_tables(p, causal, head_dim);
-  const double low = varlen_table_time(at.low, backward, lengths, n, heads);
+  const struct head_dim_place at = find_tables(p, v->causal, v->head_dim);
+  const int64_t group = group_of(v->heads, v->kv_heads);
+  const double low = varlen_table_time(at.low, backward, v->lengths, v->n, v->kv_heads, group);
   if (!(low > 0))
     return 0;
   if (at.w <= 0)
     return low * exp(at.beyond);
-  return exp((1 - at.w) * log(low) + at.w * log(varlen_table_time(at.high, backward, lengths, n, heads)));
+  const double high = varlen_table_time(at.high, backward, v->lengths, v->n, v->kv_heads, group);
+  return exp((1 - at.w) * log(low) + at.w * log(high));
 }
 
 double attention_varlen_forward_time_s(const struct params *p, bool causal, const uint32_t *lengths, int64_t n,
                                        int64_t heads, int64_t kv_heads, int64_t head_dim) {
-  (void)kv_heads; /* fewer K and V bytes; the rows show no difference worth a term at training lengths */
-  return varlen_time(p, causal, lengths, n, heads, head_dim, false);
+  const struct varlen v = {causal, lengths, n, heads, kv_heads, head_dim};
+  return varlen_time(p, &v, false);
 }
 
 double attention_varlen_backward_time_s(const struct params *p, bool causal, const uint32_t *lengths, int64_t n,
                                         int64_t heads, int64_t kv_heads, int64_t head_dim) {
-  (void)kv_heads;
-  return varlen_time(p, causal, lengths, n, heads, head_dim, true);
+  const struct varlen v = {causal, lengths, n, heads, kv_heads, head_dim};
+  return varlen_time(p, &v, true);
 }
 
 double memory_time_s(const struct params *p, enum memory_class class, double bytes) {

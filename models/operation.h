@@ -22,6 +22,10 @@ struct attention_shape {
 double attention_forward_time_s(const struct params *p, const struct attention_shape *a);
 double attention_backward_time_s(const struct params *p, const struct attention_shape *a);
 
+/* What the shipped rows measured for this shape: the forward kernel and, in the causal rows (a serving build), the write of
+ * K and V into a paged cache, which training does not do. For checks against rows only. */
+double attention_forward_row_time_s(const struct params *p, const struct attention_shape *a);
+
 /* Variable-length attention inside a pack of n sequences: one launch; the sum of what each sequence costs at its own
  * length and rate. lengths[n]; kv as heads above. */
 double attention_varlen_forward_time_s(const struct params *p, bool causal, const uint32_t *lengths, int64_t n,

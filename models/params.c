@@ -107,12 +107,14 @@ static double best_attention_rate(const struct attention_table *t, const double 
 
 static int read_attention_table(struct attention_table *t, const struct json_doc *doc, json_t *o,
                                 const struct backward_ratio *ratio, struct err *err) {
-  static const char *const keys[] = {"causal", "head_dim", "tile_rows", "keys", "tiles", "time_ns", "source", NULL};
+  static const char *const keys[] = {"causal", "head_dim", "tile_rows", "keys",  "tiles",
+                                     "time_ns", "source", "key_write_s_per_byte", NULL};
   if (!json_is_object(o))
     return json_error(doc, o, err, "each attention table must be an object");
   if (json_check_keys(doc, o, keys, err) || json_get_bool(doc, o, "causal", true, &t->causal, err) ||
       json_get_int(doc, o, "head_dim", true, 1, 65536, &t->head_dim, err) ||
       json_get_int(doc, o, "tile_rows", true, 1, 65536, &t->tile_rows, err) ||
+      json_get_double(doc, o, "key_write_s_per_byte", false, 0, 1, &t->key_write_s_per_byte, err) ||
       read_axis(doc, o, "keys", &t->keys, err) || read_axis(doc, o, "tiles", &t->tiles, err))
     return -1;
   const size_t n_tiles = (size_t)t->tiles.n, total = size_mul((size_t)t->keys.n, n_tiles);

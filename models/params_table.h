@@ -35,12 +35,14 @@ struct gemm_table {
   double wgrad_factor, best_flops_per_s;
 };
 
-/* Axes: keys per sequence, and query tiles (batch * heads * ceil(q_len / tile_rows)). */
+/* Axes: keys per sequence, and query tiles: batch * kv_heads * ceil(q_len * heads/kv_heads / tile_rows), since the query
+ * heads of one key head share tiles. */
 struct attention_table {
   bool causal;
   int64_t head_dim, tile_rows;
   struct axis keys, tiles;
   double *log_forward, *log_backward; /* (keys, tiles), owned */
+  double key_write_s_per_byte;        /* what the measured rows add for writing K and V into a paged cache */
   double best_forward_flops_per_s, best_backward_flops_per_s;
 };
 

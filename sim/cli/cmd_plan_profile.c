@@ -84,8 +84,7 @@ static void table_iteration(struct printer *p, const struct plan_iteration *it, 
     fprintf(p->out, "%s%zu x %s SP %d:", i ? "; " : "", same, p->profile->buckets[g->bucket].name, g->sp);
     for (size_t j = 0, run; j < g->n_micro_batches; j += run) {
       int64_t count = it->micro_batches[g->first_micro_batch + j].count;
-      for (run = 1; j + run < g->n_micro_batches &&
-                    it->micro_batches[g->first_micro_batch + j + run].count == count;)
+      for (run = 1; j + run < g->n_micro_batches && it->micro_batches[g->first_micro_batch + j + run].count == count;)
         run++;
       fprintf(p->out, " %zux%" PRId64, run, count);
     }
@@ -111,8 +110,8 @@ static void print_head(struct printer *p, const struct policy *policy, int world
 static void print_totals(struct printer *p, const struct totals *t) {
   double frac = imbalance_frac(t->imbalance_s, t->time_s);
   if (!p->w) {
-    fprintf(p->out, "total: %" PRId64 " iterations, %.6g s, imbalance %.4g %%, %" PRId64 " samples, %" PRId64
-                    " dropped\n",
+    fprintf(p->out,
+            "total: %" PRId64 " iterations, %.6g s, imbalance %.4g %%, %" PRId64 " samples, %" PRId64 " dropped\n",
             t->iterations, t->time_s, 100 * frac, t->samples, t->dropped);
     return;
   }

@@ -634,7 +634,7 @@ static int64_t latest(const struct rank_state *ranks, int n) {
 
 /* The whole rest of a single actor's last micro-batch at one go, if it ends before the first collective can begin. */
 static bool fold_rest(struct engine *e, struct actor *a, int64_t horizon_ns) {
-  if (e->collectives.every_micro_batch)
+  if (e->collectives.every_micro_batch || e->collectives.n == 0)
     return false;
   struct rank_state rank = a->rank;
   struct cursor c = a->cursor;

@@ -27,14 +27,14 @@ struct plan_micro_batch {
 
 struct plan_group {
   int first_rank, sp, round;
-  int bucket;              /* of all its micro-batches; -1 when they differ or are packed */
-  int planned_gas;         /* the number planned; n_micro_batches is what ran (fewer when samples run out) */
+  int bucket;      /* of all its micro-batches; -1 when they differ or are packed */
+  int planned_gas; /* the number planned; n_micro_batches is what ran (fewer when samples run out) */
   size_t first_micro_batch, n_micro_batches; /* range in plan_iteration.micro_batches */
-  double time_s;           /* sum over its micro-batches */
+  double time_s;                             /* sum over its micro-batches */
 };
 
 struct plan_drop {
-  int bucket;              /* -1: `samples` names them */
+  int bucket; /* -1: `samples` names them */
   int64_t count;
   const uint32_t *samples; /* named in a run with samples, as for micro-batches */
   bool tail;               /* bucket >= 0: the last ones of the queue; else the next ones, before this iteration's */
@@ -45,16 +45,16 @@ struct plan_iteration {
   size_t n_groups, groups_cap;
   struct plan_micro_batch *micro_batches;
   size_t n_micro_batches, micro_batches_cap;
-  struct plan_drop *drops;   /* samples that the rule gave up since the iteration before. Drops after the last
-                                iteration come with policy_next's final call */
+  struct plan_drop *drops; /* samples that the rule gave up since the iteration before. Drops after the last
+                              iteration come with policy_next's final call */
   size_t n_drops, drops_cap;
-  uint32_t **pools;          /* arrays that `samples` pointers point into */
+  uint32_t **pools; /* arrays that `samples` pointers point into */
   size_t n_pools, pools_cap;
   int rounds;
-  int64_t tokens;            /* real tokens; 0 while samples are not named */
-  bool over_tokens;          /* exceeds --tokens-per-step even at one micro-batch */
-  double time_s;             /* planned: max over ranks of the sum of their micro-batches */
-  double imbalance_s;        /* planned: mean over all W ranks of (time_s - T_r) */
+  int64_t tokens;     /* real tokens; 0 while samples are not named */
+  bool over_tokens;   /* exceeds --tokens-per-step even at one micro-batch */
+  double time_s;      /* planned: max over ranks of the sum of their micro-batches */
+  double imbalance_s; /* planned: mean over all W ranks of (time_s - T_r) */
 };
 
 void plan_iteration_clear(struct plan_iteration *it); /* empties, keeps array memory, frees pools */

@@ -27,7 +27,8 @@ static int common_sp(const struct policy_input *in, const struct balanced *bucke
     if (buckets[b].left == 0)
       continue;
     if (sp != 0 && p->best.sp != sp)
-      return err_set(err, "all buckets must have the same sp, '%s' has %d where others have %d", p->name, p->best.sp, sp);
+      return err_set(err, "all buckets must have the same sp, '%s' has %d where others have %d", p->name, p->best.sp,
+                     sp);
     sp = p->best.sp;
     if (sp < 1 || sp > in->world || p->best.batch < 1 || !(p->best.time_s > 0))
       return err_set(err, "bucket '%s': sp must be 1 to %d, batch and time positive", p->name, in->world);

@@ -67,8 +67,7 @@ static int remove_partial(struct rebalance *r, struct plan_iteration *it) {
   struct fill_entry e = r->entries[quickest];
   plan_add_drop(it, e.bucket, e.count, NULL, true);
   r->n_entries--;
-  memmove(&r->entries[quickest], &r->entries[quickest + 1],
-          (size_t)(r->n_entries - quickest) * sizeof *r->entries);
+  memmove(&r->entries[quickest], &r->entries[quickest + 1], (size_t)(r->n_entries - quickest) * sizeof *r->entries);
   return e.sp;
 }
 

@@ -14,10 +14,10 @@ struct schedule {
   struct fill fill;
   struct fill_entry *entries; /* of the iteration in the making; room for `world` */
   int n_entries;
-  double *times;              /* scratch of `world`: of the entries, for gas_choose */
+  double *times; /* scratch of `world`: of the entries, for gas_choose */
   int *gas;
-  int64_t *used;              /* per bucket: samples taken from the front of its queue, drops of whole iterations included */
-  int64_t *scratch, *left;    /* per bucket */
+  int64_t *used; /* per bucket: samples taken from the front of its queue, drops of whole iterations included */
+  int64_t *scratch, *left; /* per bucket */
   bool started;
 };
 
@@ -30,8 +30,8 @@ static int check_times(const struct schedule *s, struct err *err) {
       longest_s = fmax(longest_s, s->in->profile->buckets[b].best.time_s);
     }
   if (longest_s > 0 && longest_s / shortest_s * s->in->options.max_gas > GAS_MAX_MICRO_BATCHES)
-    return err_set(err, "bucket times from %g s to %g s differ too much to balance with max-gas %d", shortest_s, longest_s,
-                   s->in->options.max_gas);
+    return err_set(err, "bucket times from %g s to %g s differ too much to balance with max-gas %d", shortest_s,
+                   longest_s, s->in->options.max_gas);
   return 0;
 }
 

@@ -30,8 +30,20 @@ static struct fill_list *list_for(struct fill *f, int sp) {
   return &f->lists[f->n_lists++];
 }
 
+/* Fair: back to its place, so that no sp hides another. */
+static struct fill_list *sort_in(struct fill *f, struct fill_list *list) {
+  for (; list > f->lists && list[-1].sp > list->sp; list--) {
+    struct fill_list t = list[-1];
+    list[-1] = *list;
+    *list = t;
+  }
+  return list;
+}
+
 static void list_add(struct fill *f, int bucket) {
   struct fill_list *list = list_for(f, best_of(f, bucket)->sp);
+  if (f->in->options.remainder == REMAINDER_FAIR)
+    list = sort_in(f, list);
   list->buckets[list->n_buckets++] = bucket;
 }
 
@@ -115,30 +127,27 @@ static int64_t list_weight(const struct fill *f, const struct fill_list *list) {
   return sum;
 }
 
-static const struct fill_list *largest_eligible(const struct fill *f, int free_ranks) {
-  const struct fill_list *best = NULL;
-  for (int i = 0; i < f->n_lists; i++)
-    if (f->lists[i].sp <= free_ranks && (!best || f->lists[i].sp > best->sp))
-      best = &f->lists[i];
-  return best;
+/* The published sampler walks the list while the sp fits, so an sp that came back is hidden behind a larger one. */
+static int count_eligible(const struct fill *f, int free_ranks) {
+  int n = 0;
+  while (n < f->n_lists && f->lists[n].sp <= free_ranks)
+    n++;
+  return n;
 }
 
-static const struct fill_list *draw_list(struct fill *f, int free_ranks) {
+static const struct fill_list *draw_list(struct fill *f, int n_eligible) {
   int64_t total = 0, below = 0;
-  for (int i = 0; i < f->n_lists; i++)
-    if (f->lists[i].sp <= free_ranks)
-      total += list_weight(f, &f->lists[i]);
+  for (int i = 0; i < n_eligible; i++)
+    total += list_weight(f, &f->lists[i]);
   bool cumulated = f->in->options.pick == PICK_PROPORTIONAL || f->published_by_share;
   double u = rng_uniform(&f->rng);
-  for (int i = 0; i < f->n_lists; i++) {
-    if (f->lists[i].sp > free_ranks)
-      continue;
+  for (int i = 0; i < n_eligible; i++) {
     int64_t weight = list_weight(f, &f->lists[i]);
     below = cumulated ? below + weight : weight;
     if (u < (double)below / (double)total)
       return &f->lists[i];
   }
-  return largest_eligible(f, free_ranks);
+  return &f->lists[n_eligible - 1];
 }
 
 static int draw_bucket(struct fill *f, const struct fill_list *list) {
@@ -155,17 +164,17 @@ static int draw_bucket(struct fill *f, const struct fill_list *list) {
 }
 
 int fill_pick(struct fill *f, int free_ranks) {
-  const struct fill_list *largest = largest_eligible(f, free_ranks);
-  if (!largest)
+  int n_eligible = count_eligible(f, free_ranks);
+  if (n_eligible == 0)
     return -1;
   while (f->n_injected_used < f->in->n_injected_picks) {
     int bucket = f->in->injected_picks[f->n_injected_used++];
-    if (f->left[bucket] > 0 && best_of(f, bucket)->sp <= free_ranks)
+    if (f->left[bucket] > 0 && find_list(f, best_of(f, bucket)->sp) < n_eligible)
       return bucket;
   }
   if (f->in->options.pick == PICK_DETERMINISTIC || f->in->n_injected_picks > 0)
-    return largest->buckets[0];
-  return draw_bucket(f, draw_list(f, free_ranks));
+    return f->lists[n_eligible - 1].buckets[0];
+  return draw_bucket(f, draw_list(f, n_eligible));
 }
 
 void fill_take(struct fill *f, int bucket, int64_t count) {

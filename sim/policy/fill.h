@@ -9,7 +9,7 @@
 
 struct fill_entry {
   int bucket, sp;
-  int64_t count;  /* samples of one micro-batch */
+  int64_t count; /* samples of one micro-batch */
   double time_s;
 };
 
@@ -24,9 +24,9 @@ struct fill {
   struct rng rng;
   bool published_by_share; /* PICK_PUBLISHED of dcp_rebalance: see fill_pick */
   int64_t *left;           /* per bucket */
-  struct fill_list *lists; /* ascending sp at first; an sp that comes back goes to the end */
+  struct fill_list *lists; /* ascending sp; an sp that comes back goes to the end (published), to its place (fair) */
   int n_lists;
-  int *memory;             /* behind all lists */
+  int *memory; /* behind all lists */
   int n_injected_used;
 };
 
@@ -37,11 +37,13 @@ void fill_release(struct fill *f);
 
 static inline bool fill_done(const struct fill *f) { return f->n_lists == 0; }
 
-/* A bucket for at most `free_ranks`, or -1: none is eligible. Injected picks first, then by options.pick:
+/* A bucket for at most `free_ranks`, or -1: none is eligible. Eligible are the sp at the front of the list, up to the
+ * first that exceeds free_ranks (as published: the list need not be ascending). Injected picks first, then by
+ * options.pick:
  * published: u in [0,1), the first sp in list order with u < its share of the eligible buckets, NOT cumulated, else the
- *   largest eligible (published_by_share: sp with probability of its share); then a bucket of its list, uniform;
+ *   last eligible (published_by_share: sp with probability of its share); then a bucket of its list, uniform;
  * proportional: sp, then bucket, by remaining micro-batches;
- * deterministic: the largest eligible sp, the first bucket of its list. */
+ * deterministic: the last eligible sp (the largest while the list is ascending), the first bucket of its list. */
 int fill_pick(struct fill *f, int free_ranks);
 
 /* Takes from (count > 0) or gives back to (count < 0) what is left of a bucket, and keeps its list. */

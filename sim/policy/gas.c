@@ -10,9 +10,9 @@
 /* The times that occur, each once, in order of first occurrence. */
 struct distinct {
   double time_s;
-  int largest;  /* int(cap / time_s): the most micro-batches considered */
-  int count;    /* entries with this time */
-  int k;        /* choice at the target looked at */
+  int largest; /* int(cap / time_s): the most micro-batches considered */
+  int count;   /* entries with this time */
+  int k;       /* choice at the target looked at */
   double penalty;
 };
 

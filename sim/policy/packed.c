@@ -10,8 +10,8 @@
 struct packed_run {
   const struct policy_input *in;
   struct packs packs;
-  size_t next, n_run;      /* packs[n_run..] are dropped */
-  struct sample *extents;  /* scratch: of one pack */
+  size_t next, n_run;     /* packs[n_run..] are dropped */
+  struct sample *extents; /* scratch: of one pack */
   int64_t extents_cap;
 };
 

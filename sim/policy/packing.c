@@ -51,7 +51,8 @@ static int longest_first(const void *a, const void *b) {
   return (x->tokens < y->tokens) - (x->tokens > y->tokens);
 }
 
-/* Merge sort of glibc's qsort is not promised to be stable: equal lengths keep their order by their position in .pack. */
+/* Merge sort of glibc's qsort is not promised to be stable: equal lengths keep their order by their position in .pack.
+ */
 static int longest_first_stable(const void *a, const void *b) {
   const struct item *x = a, *y = b;
   int order = longest_first(a, b);

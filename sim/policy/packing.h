@@ -16,7 +16,7 @@ struct pack {
 struct packs {
   uint32_t *entries; /* indices into the sample_set; every sample that can run, once */
   int64_t n_entries;
-  struct pack *v;    /* in the order they run */
+  struct pack *v; /* in the order they run */
   size_t n, cap;
 };
 

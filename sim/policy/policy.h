@@ -27,12 +27,12 @@ struct policy_options {
   int max_gas, min_gas;
   int64_t tokens_per_step; /* real tokens; 0 = off */
   enum packing packing;
-  int64_t pack_tokens;     /* capacity of one pack of one group */
-  int64_t batch;           /* static: its size */
-  int sp;                  /* fixed-SP policies */
-  int per_octave;          /* static: rounding of the padded length */
+  int64_t pack_tokens; /* capacity of one pack of one group */
+  int64_t batch;       /* static: its size */
+  int sp;              /* fixed-SP policies */
+  int per_octave;      /* static: rounding of the padded length */
   bool shuffle;
-  bool lockstep;           /* zero 3: see plan_iteration_finish */
+  bool lockstep;                /* zero 3: see plan_iteration_finish */
   int full_recompute_blocks[2]; /* recomputed blocks per module for policies that do not adapt it */
 };
 
@@ -40,18 +40,19 @@ struct policy_options {
 struct policy_costs {
   void *context;
   double (*padded_time_s)(void *context, int sp, int64_t batch, struct sample shape, const int recompute_blocks[2]);
-  double (*packed_time_s)(void *context, int sp, const struct sample *samples, int64_t n, const int recompute_blocks[2]);
+  double (*packed_time_s)(void *context, int sp, const struct sample *samples, int64_t n,
+                          const int recompute_blocks[2]);
 };
 
 struct bucket_queues;
 
 struct policy_input {
   int world;
-  const struct profile *profile;      /* bucket policies; buckets without samples or infeasible are skipped by all */
-  const struct sample_set *samples;   /* NULL with --profile: counts come from the profile then */
-  const uint8_t *excluded;            /* static, packed: nonzero for each entry of `samples` that does not fit alone (it
-                                         is infeasible: neither run nor dropped, the caller counts it); NULL: none.
-                                         packed leaves out samples longer than pack_tokens by itself as well */
+  const struct profile *profile;    /* bucket policies; buckets without samples or infeasible are skipped by all */
+  const struct sample_set *samples; /* NULL with --profile: counts come from the profile then */
+  const uint8_t *excluded;          /* static, packed: nonzero for each entry of `samples` that does not fit alone (it
+                                       is infeasible: neither run nor dropped, the caller counts it); NULL: none.
+                                       packed leaves out samples longer than pack_tokens by itself as well */
   struct policy_options options;
   struct policy_costs costs;
   uint64_t seed;
@@ -67,13 +68,13 @@ enum {
   POLICY_BUCKETED = 4,       /* runs bucket profiles */
   POLICY_UNEQUAL_COUNTS = 8, /* groups of one iteration may run different numbers of micro-batches */
   POLICY_ADAPTS_RECOMPUTE = 16,
-  POLICY_MERGES = 32         /* --tokens-per-step merges consecutive iterations (else the policy lowers its gas) */
+  POLICY_MERGES = 32 /* --tokens-per-step merges consecutive iterations (else the policy lowers its gas) */
 };
 
 struct policy {
-  const char *name, *help;   /* help: one line with the source of the rule */
+  const char *name, *help; /* help: one line with the source of the rule */
   unsigned flags;
-  int default_min_gas;       /* 0 where there is none */
+  int default_min_gas; /* 0 where there is none */
   /* *run is the policy's own state; `in` (what `in` points to as well) outlives it. */
   int (*open)(void **run, const struct policy_input *in, struct err *err);
   /* Fills *it (cleared by the caller). 1: an iteration; 0: the end (it->drops may still name drops); -1: error.

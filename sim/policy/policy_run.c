@@ -79,9 +79,9 @@ static double exact_time_s(struct policy_run *run, int sp, const struct plan_mic
   uint64_t hash = ((uint64_t)m->bucket * 31 + (uint64_t)sp) * 2654435761u + (uint64_t)m->count * 40503u;
   struct cached_time *c = &run->times[hash & (TIME_CACHE_SLOTS - 1)];
   if (c->count != m->count || c->bucket != m->bucket || c->sp != sp)
-    *c = (struct cached_time){m->bucket, sp, m->count,
-                              run->in.costs.padded_time_s(run->in.costs.context, sp, m->count, m->shape,
-                                                          m->recompute_blocks)};
+    *c = (struct cached_time){
+        m->bucket, sp, m->count,
+        run->in.costs.padded_time_s(run->in.costs.context, sp, m->count, m->shape, m->recompute_blocks)};
   return c->time_s;
 }
 

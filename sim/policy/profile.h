@@ -1,4 +1,5 @@
-/* profile.h: per bucket, what a micro-batch costs at each (sp, batch): measured (a dcpsim.profile/1 file) or modelled. */
+/* profile.h: per bucket, what a micro-batch costs at each (sp, batch): measured (a dcpsim.profile/1 file) or modelled.
+ */
 #ifndef SIM_POLICY_PROFILE_H
 #define SIM_POLICY_PROFILE_H
 #include <stdbool.h>
@@ -17,12 +18,12 @@ struct candidate {
 
 struct bucket_profile {
   char name[32];
-  struct sample shape;       /* {0, 0} in a measured profile */
+  struct sample shape; /* {0, 0} in a measured profile */
   int64_t samples;
-  struct candidate best;     /* what the policy runs */
-  struct candidate *detail;  /* by sp ascending: the largest batch of each sp; dcp_rebalance only */
+  struct candidate best;    /* what the policy runs */
+  struct candidate *detail; /* by sp ascending: the largest batch of each sp; dcp_rebalance only */
   int n_detail;
-  bool infeasible;           /* does not fit alone at any sp this policy may use */
+  bool infeasible; /* does not fit alone at any sp this policy may use */
 };
 
 struct profile {

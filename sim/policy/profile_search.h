@@ -1,6 +1,6 @@
 /* profile_search.h: which (sp, batch) a bucket runs with: the rules alone, given what fits and what it takes. All
- * (sp, batch) by powers of two are looked at, sp ascending, batch ascending, up to the first batch of an sp that does not
- * fit; "best" is the highest batch/sp/time, of equal ones the first. */
+ * (sp, batch) by powers of two are looked at, sp ascending, batch ascending, up to the first batch of an sp that does
+ * not fit; "best" is the highest batch/sp/time, of equal ones the first. */
 #ifndef SIM_POLICY_PROFILE_SEARCH_H
 #define SIM_POLICY_PROFILE_SEARCH_H
 #include <stdbool.h>
@@ -14,7 +14,7 @@ struct profile_search {
   bool (*fits)(void *context, int sp, int64_t batch);
   /* Seconds of one that fits; fills recompute_blocks[2]. dcp: after recomputation is adapted to the spare memory. */
   double (*time_s)(void *context, int sp, int64_t batch, int recompute_blocks[2]);
-  const int *sps;    /* powers of two, ascending: what may be tried (an SP kind may not form all) */
+  const int *sps; /* powers of two, ascending: what may be tried (an SP kind may not form all) */
   int n_sps;
   int64_t max_batch; /* --batch: the largest tried, itself included even if no power of two; 0: no limit */
 };

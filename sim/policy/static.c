@@ -9,8 +9,8 @@
 
 struct static_run {
   const struct policy_input *in;
-  int64_t arrival;         /* next to look at */
-  int64_t micro_batches;   /* still to run */
+  int64_t arrival;       /* next to look at */
+  int64_t micro_batches; /* still to run */
 };
 
 static bool is_excluded(const struct policy_input *in, uint32_t entry) { return in->excluded && in->excluded[entry]; }

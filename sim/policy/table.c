@@ -4,10 +4,11 @@
 #include "sim/base/json.h"
 #include "sim/policy/policy.h"
 
-extern const struct policy policy_static, policy_bucket, policy_packed, policy_dcp_rebalance, policy_dcp_inter, policy_dcp;
+extern const struct policy policy_static, policy_bucket, policy_packed, policy_dcp_rebalance, policy_dcp_inter,
+    policy_dcp;
 
-const struct policy *const policies[] = {&policy_static,    &policy_bucket, &policy_packed, &policy_dcp_rebalance,
-                                         &policy_dcp_inter, &policy_dcp,    NULL};
+const struct policy *const policies[] = {
+    &policy_static, &policy_bucket, &policy_packed, &policy_dcp_rebalance, &policy_dcp_inter, &policy_dcp, NULL};
 
 const struct policy *policy_find(const char *name, struct err *err) {
   char valid[512] = "";

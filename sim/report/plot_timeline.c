@@ -1,6 +1,7 @@
 /* What every rank did in the first iterations. Ranks stand from top to bottom, time runs to the right; a group is a block
- * of its ranks. The block is coloured as the accounting counts: computation first, then exposed communication, then
- * waiting; a strip at its foot shows gradient synchronisation whether exposed or not. */
+ * of its ranks. Time is cut in narrow slices; in each, categories lie one below the other with heights in proportion to
+ * their time, as the accounting counts it (computation, then exposed communication, then waiting), so that operations far
+ * shorter than a pixel still show true. A strip at a block's foot shows gradient synchronisation, exposed or not. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 
 #define COLUMNS 400         /* time slices across the plot, two pixels each, so that no number of spans is too many */
 #define MAX_ITERATIONS 4
-#define STRIP 0.16          /* of a block's height */
+#define STRIP 0.14          /* of a block's height */
 #define NOTHING TIMELINE_CATEGORIES
 
 static const unsigned colours[TIMELINE_CATEGORIES] = {
@@ -84,7 +85,7 @@ static void add_span(struct picture *p, const struct timeline_span *s) {
     b->used[c][s->stream][s->category] += (float)(fmin(to, c + 1) - fmax(from, c));
 }
 
-/* ---- Colours of slices -------------------------------------------------------------------------------------------- */
+/* ---- Time slices ------------------------------------------------------------------------------------------------- */
 
 /* Fractions of a slice by category, as the accounting counts: the compute stream, then exchanges and synchronisation that
  * it leaves exposed; the rest is nothing. */
@@ -101,82 +102,107 @@ static void count_slice(const float used[TIMELINE_STREAMS][TIMELINE_CATEGORIES],
   out[NOTHING] = left;
 }
 
-static void strip_slice(const float used[TIMELINE_STREAMS][TIMELINE_CATEGORIES], float out[NOTHING + 1]) {
-  memset(out, 0, (NOTHING + 1) * sizeof *out);
-  float sync = used[TIMELINE_SYNC][TIMELINE_CAT_GRAD_SYNC];
-  out[TIMELINE_CAT_GRAD_SYNC] = sync < 1 ? sync : 1;
-  out[NOTHING] = 1 - out[TIMELINE_CAT_GRAD_SYNC];
+/* The height, of the block's, down to which category c reaches when categories lie one below the other; 0 where the slice
+ * has none of it. */
+static float layer_depth(const struct block *b, int column, int c) {
+  float slice[NOTHING + 1], depth = 0;
+  count_slice(b->used[column], slice);
+  for (int i = 0; i <= c; i++)
+    depth += slice[i];
+  return slice[c] > 0.002F ? depth : 0;
+}
+
+/* The same for the strip: 1 where gradient synchronisation is under way. */
+static float strip_depth(const struct block *b, int column, int c) {
+  float sync = b->used[column][TIMELINE_SYNC][TIMELINE_CAT_GRAD_SYNC];
+  return c == TIMELINE_CAT_GRAD_SYNC && sync > 0.002F ? fminf(sync, 1) : 0;
 }
 
 /* ---- Drawing ------------------------------------------------------------------------------------------------------ */
 
-static void write_box(FILE *f, double x0, double x1, double y0, double y1, unsigned colour) {
-  fprintf(f, "%.9g %.9g %.9g %.9g %.9g %.9g %u\n", (x0 + x1) / 2, (y0 + y1) / 2, x0, x1, y0, y1, colour);
+/* What a shape is drawn in: x of a slice, y of depth 0 and 1. */
+struct frame {
+  double slice_s, top, height;
+};
+
+static void write_point(FILE *f, const struct frame *frame, int column, float depth) {
+  fprintf(f, "%.9g %.9g\n", column * frame->slice_s, frame->top + frame->height * (double)depth);
 }
 
-/* The slices from..to of a block, which are alike: its categories one above the other, heights in proportion to time. */
-static void write_stack(FILE *f, const float slice[NOTHING + 1], double x0, double x1, double top, double height) {
-  double y = top;
-  for (int c = 0; c < NOTHING; c++) {
-    if (slice[c] > 0.002F)
-      write_box(f, x0, x1, y, y + height * slice[c], colours[c]);
-    y += height * slice[c];
-  }
-}
-
-static bool alike(const float a[NOTHING + 1], const float b[NOTHING + 1]) {
-  for (int c = 0; c <= NOTHING; c++)
-    if (fabsf(a[c] - b[c]) > 0.005F)
-      return false;
-  return true;
-}
-
-static void write_runs(FILE *f, const struct block *b, double slice_s, bool strip) {
-  float run_slice[NOTHING + 1], slice[NOTHING + 1];
-  double top = strip ? b->first_rank + b->sp * (1 - STRIP) : b->first_rank, height = b->sp * (strip ? STRIP : 1);
-  int run = 0;
-  for (int c = 0; c <= COLUMNS; c++) {
-    if (c < COLUMNS)
-      (strip ? strip_slice : count_slice)(b->used[c], slice);
-    if (c > 0 && c < COLUMNS && alike(run_slice, slice))
+/* The columns from..to-1, all deeper than 0, as one polygon: its stepped lower side, then back along the top. */
+static void write_polygon(FILE *f, const struct frame *frame, const float *depths, int from, int to) {
+  write_point(f, frame, from, depths[from]);
+  for (int c = from + 1; c < to; c++) {
+    if (fabsf(depths[c] - depths[c - 1]) < 0.002F)
       continue;
-    if (c > 0)
-      write_stack(f, run_slice, run * slice_s, c * slice_s, top, height);
-    run = c;
-    memcpy(run_slice, slice, sizeof slice);
+    write_point(f, frame, c, depths[c - 1]);
+    write_point(f, frame, c, depths[c]);
+  }
+  write_point(f, frame, to, depths[to - 1]);
+  write_point(f, frame, to, 0);
+  write_point(f, frame, from, 0);
+  fputc('\n', f);
+}
+
+/* Everything of category c in a block, or in its strip. Polygons, not boxes: adjoining boxes show seams. */
+static void write_layer(FILE *f, const struct block *b, double slice_s, int c, bool strip) {
+  struct frame frame = {slice_s, b->first_rank, b->sp};
+  float depths[COLUMNS + 1] = {0};
+  int from = 0;
+  if (strip)
+    frame = (struct frame){slice_s, b->first_rank + b->sp * (1 - STRIP), b->sp * STRIP};
+  for (int i = 0; i <= COLUMNS; i++) {
+    if (i < COLUMNS)
+      depths[i] = (strip ? strip_depth : layer_depth)(b, i, c);
+    if (i < COLUMNS && depths[i] > 0)
+      continue;
+    if (i > from)
+      write_polygon(f, &frame, depths, from, i);
+    from = i + 1;
   }
 }
 
-static void write_boxes(struct gnuplot *g, const struct picture *p, double unit_s) {
+/* Deeper layers first, so that each covers the upper part of the one below it. */
+static void write_layers(struct gnuplot *g, const struct picture *p, double unit_s) {
   double slice_s = s_from_ns(p->end_ns) / unit_s / COLUMNS;
-  fputs("$boxes << EOD\n", g->script);
-  write_box(g->script, 0, slice_s * COLUMNS, 0, p->world, COLOUR_GREY);
-  for (size_t i = 0; i < p->n; i++) {
-    write_runs(g->script, &p->blocks[i], slice_s, false);
-    write_runs(g->script, &p->blocks[i], slice_s, true);
+  for (int c = 0; c < TIMELINE_CATEGORIES; c++) {
+    if (!p->seen[c])
+      continue;
+    fprintf(g->script, "$layer%d << EOD\n", c);
+    for (size_t i = 0; i < p->n; i++)
+      write_layer(g->script, &p->blocks[i], slice_s, c, false);
+    fputs("EOD\n", g->script);
   }
-  fputs("EOD\n$outlines << EOD\n", g->script);
+  fputs("$strip << EOD\n", g->script);
+  for (size_t i = 0; i < p->n; i++)
+    write_layer(g->script, &p->blocks[i], slice_s, TIMELINE_CAT_GRAD_SYNC, true);
+  fputs("EOD\n", g->script);
+}
+
+static void write_outlines(struct gnuplot *g, const struct picture *p, double unit_s) {
+  fputs("$outlines << EOD\n", g->script);
   for (size_t i = 0; i < p->n; i++) {
     const struct block *b = &p->blocks[i];
-    write_box(g->script, s_from_ns(b->start_ns) / unit_s, s_from_ns(b->end_ns) / unit_s, b->first_rank,
-              b->first_rank + b->sp, 0xFFFFFF);
+    double x0 = s_from_ns(b->start_ns) / unit_s, x1 = s_from_ns(b->end_ns) / unit_s;
+    fprintf(g->script, "%.9g %.9g %.9g %.9g %d %d\n", (x0 + x1) / 2, b->first_rank + b->sp / 2.0, x0, x1,
+            b->first_rank, b->first_rank + b->sp);
   }
   fputs("EOD\n", g->script);
 }
 
-/* "SP 8" in blocks with room for it, on the colour that lies there. */
+/* "SP 8" at the upper left of blocks with room for it. */
 static void write_block_labels(struct gnuplot *g, const struct picture *p, double unit_s) {
   char text[16];
   for (size_t i = 0; i < p->n; i++) {
     const struct block *b = &p->blocks[i];
-    bool wide = (double)(b->end_ns - b->start_ns) > 0.05 * (double)p->end_ns, high = b->sp > 0.045 * p->world;
+    bool wide = (double)(b->end_ns - b->start_ns) > 0.05 * (double)p->end_ns, high = b->sp > 0.07 * p->world;
     if (!wide || !high)
       continue;
-    snprintf(text, sizeof text, " SP %d ", b->sp);
+    snprintf(text, sizeof text, "SP %d", b->sp);
     fputs("set label ", g->script);
     gnuplot_text(g->script, text, 0);
-    fprintf(g->script, " at %.9g,%.9g center front boxed textcolor rgb '#%06X'\n",
-            s_from_ns(b->start_ns + b->end_ns) / 2 / unit_s, b->first_rank + b->sp * (1 - STRIP) / 2, COLOUR_TEXT);
+    fprintf(g->script, " at %.9g,%.9g left offset 0.8,-0.75 front boxed textcolor rgb '#%06X'\n",
+            s_from_ns(b->start_ns) / unit_s, (double)b->first_rank, COLOUR_TEXT);
   }
 }
 
@@ -185,7 +211,8 @@ static void write_iterations(struct gnuplot *g, const struct picture *p, double 
   int64_t start_ns = 0;
   for (int i = 0; i < p->iterations; i++) {
     double end = s_from_ns(p->iteration_end_ns[i]) / unit_s, start = s_from_ns(start_ns) / unit_s;
-    snprintf(text, sizeof text, p->iterations > 2 ? "%d" : "iteration %d", i);
+    bool wide = end - start > 0.12 * s_from_ns(p->end_ns) / unit_s;
+    snprintf(text, sizeof text, wide ? "iteration %d" : "%d", i);
     fputs("set label ", g->script);
     gnuplot_text(g->script, text, 0);
     fprintf(g->script, " at first %.9g, graph 1.025 center textcolor rgb '#%06X'\n", (start + end) / 2, COLOUR_FAINT);
@@ -203,16 +230,21 @@ static void write_axes(struct gnuplot *g, const struct picture *p, double unit_s
   fprintf(g->script,
           "set xrange [0:%.9g]\nset yrange [%d:0]\nset ytics 0,%d,%d\nunset grid\nset xlabel 'time (%s)'\n"
           "set ylabel 'rank'\nset lmargin screen 0.075\nset rmargin screen 0.97\nset tmargin screen 0.80\n"
-          "set bmargin screen 0.235\n",
-          s_from_ns(p->end_ns) / unit_s, p->world, step, p->world, unit);
+          "set bmargin screen 0.235\n"
+          "set object rectangle from graph 0,0 to graph 1,1 behind fs solid 1.0 noborder fc rgb '#%06X'\n",
+          s_from_ns(p->end_ns) / unit_s, p->world, step, p->world, unit, COLOUR_GREY);
   fputs("set style textbox opaque fillcolor rgb '#ffffff' noborder margins 0.3,0.3\n",
         g->script);
 }
 
-static void write_plot(struct gnuplot *g) {
-  fputs("plot $boxes using 1:2:3:4:5:6:7 with boxxyerror lc rgb variable, "
-        "$outlines using 1:2:3:4:5:6 with boxxyerror lc rgb '#ffffff' lw 1 fs empty border\n",
-        g->script);
+static void write_plot(struct gnuplot *g, const struct picture *p) {
+  fputs("plot ", g->script);
+  for (int c = TIMELINE_CATEGORIES - 1; c >= 0; c--)
+    if (p->seen[c])
+      fprintf(g->script, "$layer%d using 1:2 with filledcurves closed fc rgb '#%06X', ", c, colours[c]);
+  if (p->seen[TIMELINE_CAT_GRAD_SYNC])
+    fprintf(g->script, "$strip using 1:2 with filledcurves closed fc rgb '#%06X', ", colours[TIMELINE_CAT_GRAD_SYNC]);
+  fputs("$outlines using 1:2:3:4:5:6 with boxxyerror lc rgb '#ffffff' lw 1 fs empty border\n", g->script);
 }
 
 static void draw_legend(struct gnuplot *g, const struct picture *p) {
@@ -236,10 +268,11 @@ static void draw_picture(struct gnuplot *g, const struct picture *p, const struc
   gnuplot_title(g, title, subtitle);
   draw_legend(g, p);
   write_axes(g, p, unit_s, unit_s == 1 ? "s" : unit_s == 1e-3 ? "ms" : "\xc2\xb5s");
-  write_boxes(g, p, unit_s);
+  write_layers(g, p, unit_s);
+  write_outlines(g, p, unit_s);
   write_block_labels(g, p, unit_s);
   write_iterations(g, p, unit_s);
-  write_plot(g);
+  write_plot(g, p);
 }
 
 static int draw(const struct plot_input *in, struct gnuplot *g, struct err *err) {

@@ -2,11 +2,11 @@
 #ifndef TESTS_UNIT_TEST_POLICY_HELPERS_H
 #define TESTS_UNIT_TEST_POLICY_HELPERS_H
 #include <criterion/criterion.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/base/json.h"
 #include "sim/base/units.h"
 #include "sim/policy/policy.h"
 
@@ -64,6 +64,13 @@ struct row {
   double time_s;
   struct candidate detail[4];
 };
+
+#define ROW(name, samples, sp, batch, time_s)                                                                          \
+  {                                                                                                                    \
+    name, samples, sp, batch, time_s, {                                                                                \
+      { 0 }                                                                                                            \
+    }                                                                                                                  \
+  }
 
 static inline struct profile profile_of_rows(const struct row *rows, int n, int world, int max_sp) {
   struct profile p = {.world = world, .max_sp = max_sp, .n_buckets = n};

@@ -20,7 +20,8 @@ static void check_group(const struct plan_iteration *it, const struct plan_group
   cr_assert_eq(g->n_micro_batches, listed ? 1 : json_array_size(counts), "%s: micro-batches", place);
   for (size_t i = 0; i < g->n_micro_batches; i++)
     cr_assert_eq(it->micro_batches[g->first_micro_batch + i].count,
-                 json_integer_value(listed ? json_array_get(want, 1) : json_array_get(counts, i)), "%s: samples", place);
+                 json_integer_value(listed ? json_array_get(want, 1) : json_array_get(counts, i)), "%s: samples",
+                 place);
 }
 
 static void check_iteration(const struct plan_iteration *it, const struct profile *p, json_t *want, const char *place) {
@@ -50,8 +51,9 @@ static void check_vector(const char *policy, json_t *v, const char *place) {
                             .profile = &p,
                             .injected_picks = injected,
                             .n_injected_picks = (int)json_array_size(picks),
-                            .options = {.remainder = json_is_true(json_object_get(v, "drop_last")) ? REMAINDER_DROP_LAST
-                                                                                                  : REMAINDER_KEEP_LAST,
+                            .options = {.remainder = json_is_true(json_object_get(v, "drop_last"))
+                                                         ? REMAINDER_DROP_LAST
+                                                         : REMAINDER_KEEP_LAST,
                                         .pick = PICK_DETERMINISTIC,
                                         .max_gas = int_at(v, "max_gas"),
                                         .min_gas = int_at(v, "min_gas")}};

@@ -44,7 +44,9 @@ Test(trace_read, jsonl) {
   struct trace_options column = {.column = "n"};
   EXPECT_TEXT("{\"length\": 5}\n\n{\"num_tokens\":7}\r\n{\"x\":{\"length\":1},\"seq_len\" : 9}\n", "jsonl", "5 7 9");
   EXPECT_TEXT("{\"input_ids\": [1, 2, 3], \"input_length\": 8}\n{\"input_ids\": [1, 2, 3]}", "jsonl", "8 3");
-  EXPECT_TEXT("{\"tokens\": [\"a]\", \"b\"]}\n{\"tokens\": 6}\n{\"tokens\":[], \"length\":4}", "jsonl", "2 6 4");
+  EXPECT_TEXT(
+      "{\"tokens\": [\"a]\", \"b\"]}\n{\"tokens\": 6}\n{\"tokens\":[], \"length\":4}\n{\"length\":8,\"tokens\":[1]}",
+      "jsonl", "2 6 4 8");
   const char *named = "{\"n\": [0, 0], \"length\": 9}\n{\"n\": 3}\n";
   expect_lengths(named, strlen(named), &column, "jsonl", "2 3", __LINE__);
 }
@@ -77,8 +79,9 @@ Test(trace_read, video) {
   EXPECT_TEXT("num_frames,height,width\n1,144,256\n51,240,426\n408,720,1280\n102,360,640\n204,480,854\n", "video_csv",
               "1x144 15x405 120x3600 30x920 60x1590");
   /* other columns, other order, portrait, and sizes between those of the table */
-  EXPECT_TEXT("path,width,height,num_frames\na,256,144,51\nb,144,256,51\nc,1920,1080,1000\nd,1024,576,60\ne,90,50,20\n",
-              "video_csv", "15x144 15x144 120x3600 15x1590 1x144");
+  EXPECT_TEXT("path,width,height,num_frames\na,256,144,51\nb,144,256,51\nc,1920,1080,1000\nd,1024,576,60\ne,90,50,"
+              "20\nf,580,340,51\ng,550,330,51\n",
+              "video_csv", "15x144 15x144 120x3600 15x1590 1x144 15x920 15x405");
   /* Positions and latent frames, all sizes of the table. */
   static const int64_t size[5][3] = {
       {144, 256, 144}, {240, 426, 405}, {360, 640, 920}, {480, 854, 1590}, {720, 1280, 3600}};
