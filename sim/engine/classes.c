@@ -78,7 +78,8 @@ uint32_t classes_finish(struct classes *c, int class, int64_t now_ns) {
   return heap_pop(&k->members).payload;
 }
 
-/* What the rates depend on: which exchange classes are present (their counts where the core limits), and the collective. */
+/* What the rates depend on: which exchange classes are present (their counts where the core limits), and the
+ * collective. */
 static uint64_t signature_of(const struct classes *c) {
   uint64_t h = 1;
   for (int i = CLASS_COLLECTIVE; i < c->n; i++) {

@@ -1,5 +1,5 @@
-/* classes.h: work that advances at a common rate. Each class keeps a virtual clock of work done per member since it began
- * (2^20 units a nanosecond) and a heap of members by the clock value at which each is finished. */
+/* classes.h: work that advances at a common rate. Each class keeps a virtual clock of work done per member since it
+ * began (2^20 units a nanosecond) and a heap of members by the clock value at which each is finished. */
 #ifndef SIM_ENGINE_CLASSES_H
 #define SIM_ENGINE_CLASSES_H
 #include <stdbool.h>

@@ -6,7 +6,8 @@
 #include "sim/base/units.h"
 #include "sim/plan/program_time.h"
 
-/* Sharding within a node: reduce-scatter there, then all-reduce of each shard across nodes; gathers stay in the node. */
+/* Sharding within a node: reduce-scatter there, then all-reduce of each shard across nodes; gathers stay in the node.
+ */
 static struct collective_cost sharded_node_cost(const struct system *s, enum collective kind, double bytes) {
   const struct cluster *c = s->cluster;
   struct collective_cost inner = collective_cost(s->params, c, kind, c->gpus_per_node, 1, bytes);

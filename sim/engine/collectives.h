@@ -11,14 +11,14 @@
 struct step_collective {
   int after_post; /* starts once every rank has posted this many times in its micro-batch */
   const char *name;
-  int64_t ns;     /* uncontended */
+  int64_t ns; /* uncontended */
   double load[PORT_KINDS];
 };
 
 struct collectives {
   struct step_collective *v; /* of one micro-batch */
   size_t n, cap;
-  bool every_micro_batch;    /* zero 3, and zero 2 with equal counts; else only in a rank's last */
+  bool every_micro_batch; /* zero 3, and zero 2 with equal counts; else only in a rank's last */
 };
 
 /* Buckets of at least the framework's size are formed from consecutive gradient posts (zero 0 to 2); under zero 3 every

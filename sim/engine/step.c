@@ -5,90 +5,8 @@
 
 #include "sim/base/err.h"
 #include "sim/base/units.h"
-#include "sim/engine/classes.h"
-#include "sim/engine/collectives.h"
+#include "sim/engine/step_state.h"
 #include "sim/plan/lower.h"
-#include "sim/plan/program_time.h"
-
-/* What an actor does at the moment. */
-enum activity {
-  WAITING_TO_START,   /* for earlier rounds of its ranks */
-  TIMER,              /* for a time: its start, or the host */
-  COMPUTING,
-  WAITING_EXCHANGE,   /* for its group's exchanges in flight */
-  WAITING_COLLECTIVE,
-  FINISHED
-};
-
-/* A rank, or all ranks of a group that behave alike. */
-struct actor {
-  struct rank_state rank;
-  int64_t mark_sync_ns;    /* time with a collective in progress, up to rank.mark_ns */
-  int64_t compute_ns;      /* of the op in flight */
-  int64_t began_ns, ended_ns, began_sync_ns;
-  int group, ranks, first_rank;
-  int micro_batch;
-  int posted;              /* in this micro-batch */
-  int next_collective;     /* of this micro-batch: the first it has not arrived at */
-  int launched;            /* exchanges it has arrived at */
-  struct cursor cursor;
-  enum activity activity;
-  bool issued;             /* the host has issued the op at the cursor */
-  int first_work;          /* index into work_ns */
-};
-
-struct group_state {
-  int first_actor, n_actors;
-  int arrived;             /* actors at the exchange being formed */
-  int completed;           /* exchanges finished */
-  bool in_flight;
-  int64_t flight_start_ns;
-  const struct op *exchange;
-  int waits_for;           /* groups of earlier rounds not yet finished */
-  int finished_actors;
-  bool posts;              /* synchronises: some rank of it has no later group */
-  bool done;
-  int64_t end_ns, host_ns;
-  int collective_base;     /* index of its first micro-batch's first collective */
-};
-
-struct edge {
-  int from, to;
-};
-
-struct engine {
-  const struct system *system;
-  bool unequal_counts;
-  bool have_collectives;
-  struct collectives collectives;
-  struct program tail;
-  struct classes classes;
-  struct heap timers;
-  const struct step_input *in;
-  int64_t now_ns;
-
-  struct actor *actors;
-  size_t n_actors, actors_cap;
-  struct group_state *groups;
-  size_t n_groups, groups_cap;
-  struct edge *edges;      /* successor groups, sorted by `from` as they are made in order of `to` */
-  size_t n_edges, edges_cap;
-  int *rank_group;         /* last group of each rank so far */
-  struct rank_state *ranks, *kept_ranks; /* scratch: the actors of one group */
-  int *need;               /* arrivals that collective k still needs */
-  size_t n_need, need_cap;
-
-  size_t completed;        /* collectives finished */
-  bool collective_active;
-  int64_t collective_start_ns, sync_ns; /* time with a collective in progress before collective_start_ns */
-  int64_t last_collective_end_ns;
-  int unfinished;          /* actors */
-  int64_t (*work)[WORK_CLASSES];
-  size_t n_work, work_cap;
-  struct step_actor *out_actors;
-  size_t n_out, out_cap;
-  struct step_result result;
-};
 
 struct engine *engine_new(const struct system *system, bool unequal_counts) {
   struct engine *e = xcalloc(1, sizeof *e);
@@ -124,8 +42,8 @@ void engine_free(struct engine *e) {
 
 /* ---- recording ---- */
 
-static void record(struct engine *e, const struct actor *a, enum timeline_stream stream, int category,
-                   const char *name, int64_t start_ns, int64_t end_ns) {
+static void record(struct engine *e, const struct actor *a, enum timeline_stream stream, int category, const char *name,
+                   int64_t start_ns, int64_t end_ns) {
   const struct step_input *in = e->in;
   if (!in->timeline || end_ns <= start_ns)
     return;
@@ -141,8 +59,8 @@ static void record(struct engine *e, const struct actor *a, enum timeline_stream
                                                     .micro_batch = a->micro_batch});
 }
 
-static void record_all_ranks(struct engine *e, int category, const char *name, enum timeline_stream stream,
-                             int64_t start_ns, int64_t end_ns) {
+void record_all_ranks(struct engine *e, int category, const char *name, enum timeline_stream stream, int64_t start_ns,
+                      int64_t end_ns) {
   const struct step_input *in = e->in;
   if (!in->timeline || end_ns <= start_ns)
     return;
@@ -158,11 +76,6 @@ static void record_all_ranks(struct engine *e, int category, const char *name, e
 }
 
 /* ---- accounting (models.md section 7) ---- */
-
-/* Time up to now in which a collective was in progress. */
-static int64_t sync_time(const struct engine *e, int64_t now_ns) {
-  return e->sync_ns + (e->collective_active ? now_ns - e->collective_start_ns : 0);
-}
 
 /* Accounts an actor that is not computing from its mark to now, all of it for one cause. */
 static void account_wait(struct engine *e, struct actor *a) {
@@ -200,8 +113,7 @@ static void start_collective_if_ready(struct engine *e) {
   classes_start(&e->classes, CLASS_COLLECTIVE, e->now_ns, c->ns, 0);
 }
 
-/* An actor has posted once more: it arrives at the collectives that this completes. */
-static void arrive_collectives(struct engine *e, struct actor *a) {
+void arrive_collectives(struct engine *e, struct actor *a) {
   const struct group_state *g = &e->groups[a->group];
   size_t per = e->collectives.n, base = (size_t)g->collective_base;
   if (e->collectives.every_micro_batch)
@@ -239,18 +151,7 @@ static void start_exchange(struct engine *e, int group) {
 
 /* ---- actors ---- */
 
-static bool posting(const struct engine *e, const struct actor *a) {
-  const struct group_state *g = &e->groups[a->group];
-  return e->collectives.every_micro_batch ||
-         (g->posts && a->micro_batch + 1 == e->in->groups[a->group].n_micro_batches);
-}
-
-static const struct program *program_of(const struct engine *e, const struct actor *a) {
-  return e->in->groups[a->group].programs[a->micro_batch];
-}
-
-/* Moves compute by work class from the rank's account into the micro-batch's record. */
-static void close_micro_batch(struct engine *e, struct actor *a) {
+void close_micro_batch(struct engine *e, struct actor *a) {
   memcpy(e->work[a->first_work + a->micro_batch], a->rank.account.work_ns, sizeof a->rank.account.work_ns);
   memset(a->rank.account.work_ns, 0, sizeof a->rank.account.work_ns);
   a->micro_batch++;
@@ -326,8 +227,7 @@ static bool process_op(struct engine *e, struct actor *a, const struct op *op) {
     a->rank.host_ns = int64_max(a->rank.host_ns, e->now_ns) + op->ns;
     return false;
   case OP_POST:
-    if (posting(e, a) &&
-        !(cursor_last_repeat(program_of(e, a), &a->cursor) && op->last_bytes < 0)) {
+    if (posting(e, a) && !(cursor_last_repeat(program_of(e, a), &a->cursor) && op->last_bytes < 0)) {
       a->posted++;
       arrive_collectives(e, a);
       start_collective_if_ready(e);
@@ -426,7 +326,7 @@ static void finish_collective(struct engine *e) {
 
 /* ---- setting a step up ---- */
 
-static void start_group(struct engine *e, int group, int64_t now_ns, int64_t host_ns) {
+void start_group(struct engine *e, int group, int64_t now_ns, int64_t host_ns) {
   struct group_state *g = &e->groups[group];
   for (int i = 0; i < g->n_actors; i++) {
     struct actor *a = &e->actors[g->first_actor + i];
@@ -436,6 +336,16 @@ static void start_group(struct engine *e, int group, int64_t now_ns, int64_t hos
     a->began_ns = now_ns;
     a->began_sync_ns = a->mark_sync_ns = sync_time(e, now_ns);
     a->activity = TIMER;
+  }
+}
+
+void hand_over(struct engine *e, int group) {
+  struct group_state *g = &e->groups[group];
+  for (int i = 0; i < g->n_actors; i++) {
+    struct actor *a = &e->actors[g->first_actor + i];
+    a->activity = TIMER;
+    ASSERT(a->rank.exchange_free_ns <= a->rank.compute_free_ns); /* no exchange in flight */
+    heap_push(&e->timers, a->rank.compute_free_ns, (uint32_t)(g->first_actor + i));
   }
 }
 
@@ -544,8 +454,7 @@ static void set_up(struct engine *e, const struct step_input *in) {
   e->unfinished = (int)e->n_actors;
 }
 
-/* Whether the groups that this one's ranks were in before are all done; if so, when, and how far their hosts were. */
-static bool predecessors_done(const struct engine *e, int group, int64_t *start_ns, int64_t *host_ns) {
+bool predecessors_done(const struct engine *e, int group, int64_t *start_ns, int64_t *host_ns) {
   *start_ns = *host_ns = 0;
   for (size_t i = 0; i < e->n_edges; i++) {
     if (e->edges[i].to != group)
@@ -576,192 +485,6 @@ static void finish_group(struct engine *e, int group) {
     start_group(e, e->edges[i].to, e->now_ns, host_ns);
     for (int j = 0; j < to->n_actors; j++)
       heap_push(&e->timers, e->now_ns, (uint32_t)(to->first_actor + j));
-  }
-}
-
-/* ---- the fast path ---- */
-
-static bool actors_end(const struct engine *e, const struct group_state *g) {
-  return e->actors[g->first_actor].micro_batch == e->in->groups[e->actors[g->first_actor].group].n_micro_batches;
-}
-
-/* Plays a group alone up to its first collective: whole micro-batches that post nothing, then into the one that does. */
-static void fold_group(struct engine *e, int group) {
-  struct group_state *g = &e->groups[group];
-  struct actor *actors = &e->actors[g->first_actor];
-  struct rank_state *ranks = e->ranks;
-  while (!actors_end(e, g) && !posting(e, actors)) {
-    const struct program *p = program_of(e, actors);
-    if (g->n_actors == 1) {
-      program_play_whole(p, &actors->rank);
-    } else {
-      for (int i = 0; i < g->n_actors; i++)
-        ranks[i] = actors[i].rank;
-      struct cursor c = {0};
-      program_play(p, &c, ranks, g->n_actors, PLAY_ALL, true);
-      for (int i = 0; i < g->n_actors; i++)
-        actors[i].rank = ranks[i];
-    }
-    for (int i = 0; i < g->n_actors; i++)
-      close_micro_batch(e, &actors[i]);
-  }
-  if (actors_end(e, g))
-    return;
-  for (int i = 0; i < g->n_actors; i++)
-    ranks[i] = actors[i].rank;
-  struct cursor c = {0};
-  program_play(program_of(e, actors), &c, ranks, g->n_actors, PLAY_TO_POST, true);
-  for (int i = 0; i < g->n_actors; i++) {
-    actors[i].rank = ranks[i];
-    actors[i].cursor = c;
-  }
-}
-
-/* No exchange in flight, so the state can be handed to events as it is. */
-static bool clean(const struct rank_state *ranks, int n) {
-  for (int i = 0; i < n; i++)
-    if (ranks[i].exchange_free_ns > ranks[i].compute_free_ns)
-      return false;
-  return true;
-}
-
-static int64_t latest(const struct rank_state *ranks, int n) {
-  int64_t t = 0;
-  for (int i = 0; i < n; i++)
-    t = int64_max(t, int64_max(ranks[i].compute_free_ns, ranks[i].exchange_free_ns));
-  return t;
-}
-
-/* The whole rest of a single actor's last micro-batch at one go, if it ends before the first collective can begin. */
-static bool fold_rest(struct engine *e, struct actor *a, int64_t horizon_ns) {
-  if (e->collectives.every_micro_batch || e->collectives.n == 0)
-    return false;
-  struct rank_state rank = a->rank;
-  struct cursor c = a->cursor;
-  program_play(program_of(e, a), &c, &rank, 1, PLAY_ALL, true);
-  if (latest(&rank, 1) >= horizon_ns)
-    return false;
-  a->rank = rank;
-  a->cursor = c;
-  a->posted = e->collectives.v[e->collectives.n - 1].after_post;
-  arrive_collectives(e, a);
-  close_micro_batch(e, a);
-  return true;
-}
-
-/* Goes on op by op while every op is over before `horizon_ns`, before which no collective can be in progress; stops at the
- * last clean point. Arrivals at collectives that lie before the horizon are noted at once: none can start sooner. */
-static void fold_to(struct engine *e, int group, int64_t horizon_ns) {
-  struct group_state *g = &e->groups[group];
-  struct actor *actors = &e->actors[g->first_actor];
-  if (g->n_actors == 1 && fold_rest(e, actors, horizon_ns))
-    return;
-  struct rank_state *ranks = e->ranks, *kept = e->kept_ranks;
-  size_t bytes = (size_t)g->n_actors * sizeof *ranks;
-  for (int i = 0; i < g->n_actors; i++)
-    ranks[i] = actors[i].rank;
-  const struct program *p = program_of(e, actors);
-  struct cursor c = actors->cursor, kept_cursor = c;
-  memcpy(kept, ranks, bytes);
-  int posted = actors->posted, kept_posted = posted;
-  for (const struct op *op; (op = cursor_op(p, &c)) && op->kind != OP_WAIT; cursor_advance(p, &c)) {
-    if (op->kind == OP_POST) {
-      if (latest(ranks, g->n_actors) >= horizon_ns)
-        break;
-      posted += !(cursor_last_repeat(p, &c) && op->last_bytes < 0);
-    } else {
-      program_play_op(p, op, ranks, g->n_actors);
-    }
-    if (latest(ranks, g->n_actors) > horizon_ns)
-      break;
-    if (!clean(ranks, g->n_actors))
-      continue;
-    memcpy(kept, ranks, bytes);
-    kept_posted = posted;
-    kept_cursor = c;
-    cursor_advance(p, &kept_cursor);
-  }
-  for (int i = 0; i < g->n_actors; i++) {
-    actors[i].rank = kept[i];
-    actors[i].cursor = kept_cursor;
-    actors[i].posted = kept_posted;
-    arrive_collectives(e, &actors[i]);
-  }
-}
-
-/* Hands a group to the events: its actors go on when their streams are free. */
-static void hand_over(struct engine *e, int group) {
-  struct group_state *g = &e->groups[group];
-  for (int i = 0; i < g->n_actors; i++) {
-    struct actor *a = &e->actors[g->first_actor + i];
-    a->activity = TIMER;
-    ASSERT(clean(&a->rank, 1));
-    heap_push(&e->timers, a->rank.compute_free_ns, (uint32_t)(g->first_actor + i));
-  }
-}
-
-/* A folded group that has nothing left. */
-static void finish_folded(struct engine *e, int group) {
-  struct group_state *g = &e->groups[group];
-  for (int i = 0; i < g->n_actors; i++) {
-    struct actor *a = &e->actors[g->first_actor + i];
-    int64_t end = int64_max(a->rank.compute_free_ns, a->rank.exchange_free_ns);
-    rank_account_gap(&a->rank, end);
-    a->ended_ns = end;
-    a->activity = FINISHED;
-    g->end_ns = int64_max(g->end_ns, end);
-    g->host_ns = int64_max(g->host_ns, a->rank.host_ns);
-    e->unfinished--;
-  }
-  g->finished_actors = g->n_actors;
-  g->done = true;
-}
-
-static void begin_folded(struct engine *e) {
-  int64_t horizon_ns = INT64_MAX;
-  bool reached = false;
-  for (size_t i = 0; i < e->n_groups; i++) {
-    struct group_state *g = &e->groups[i];
-    int64_t start_ns, host_ns;
-    if (!predecessors_done(e, (int)i, &start_ns, &host_ns))
-      continue;
-    g->waits_for = 0;
-    start_group(e, (int)i, start_ns, host_ns);
-    fold_group(e, (int)i);
-    if (actors_end(e, g)) {
-      finish_folded(e, (int)i);
-      continue;
-    }
-    int64_t at = 0;
-    for (int j = 0; j < g->n_actors; j++)
-      at = int64_max(at, e->actors[g->first_actor + j].rank.compute_free_ns);
-    if (e->collectives.every_micro_batch && g->collective_base > 0)
-      continue; /* a later round: others hold the first collective */
-    horizon_ns = reached ? int64_max(horizon_ns, at) : at;
-    reached = true;
-  }
-  for (size_t i = 0; i < e->n_groups; i++) {
-    struct group_state *g = &e->groups[i];
-    if (g->done || e->actors[g->first_actor].activity == WAITING_TO_START)
-      continue;
-    if (reached && !(e->collectives.every_micro_batch && g->collective_base > 0))
-      fold_to(e, (int)i, horizon_ns);
-    if (actors_end(e, g))
-      finish_folded(e, (int)i);
-    else
-      hand_over(e, (int)i);
-  }
-  for (size_t i = 0; i < e->n_edges; i++) /* groups folded meanwhile no longer hold up others */
-    if (e->groups[e->edges[i].from].done && e->actors[e->groups[e->edges[i].to].first_actor].activity == WAITING_TO_START)
-      e->groups[e->edges[i].to].waits_for--;
-  for (size_t i = 0; i < e->n_groups; i++) {
-    struct group_state *g = &e->groups[i];
-    int64_t start_ns, host_ns;
-    if (g->done || e->actors[g->first_actor].activity != WAITING_TO_START || g->waits_for > 0)
-      continue;
-    ASSERT(predecessors_done(e, (int)i, &start_ns, &host_ns));
-    start_group(e, (int)i, start_ns, host_ns);
-    hand_over(e, (int)i);
   }
 }
 
@@ -806,173 +529,13 @@ static void run_events(struct engine *e) {
   }
 }
 
-/* ---- the end of the step ---- */
-
-/* The step's tail on ranks that differ at most in speed: all meet at each collective. Adds to *sync and *end; optimizer
- * time is returned per unit factor through `optimizer_ns`. */
-struct tail_time {
-  int64_t sync_ns, optimizer_ns, end_ns;
-};
-
-static struct tail_time play_tail(struct engine *e, int64_t start_ns, double slowest) {
-  struct tail_time t = {.end_ns = start_ns};
-  for (size_t i = 0; i < e->tail.n_ops; i++) {
-    const struct op *op = &e->tail.ops[i];
-    if (op->kind == OP_POST) {
-      int64_t ns = ns_from_s(collectives_cost(e->system, op->collective, op->bytes).time_s);
-      record_all_ranks(e, TIMELINE_CAT_GRAD_SYNC, op->name, TIMELINE_SYNC, t.end_ns, t.end_ns + ns);
-      t.sync_ns += ns;
-      t.end_ns += ns;
-    } else if (op->kind == OP_COMPUTE) {
-      int64_t ns = scaled_ns(op->ns, slowest);
-      record_all_ranks(e, TIMELINE_CAT_OPTIMIZER, op->name, TIMELINE_COMPUTE, t.end_ns, t.end_ns + ns);
-      t.optimizer_ns += op->ns;
-      t.end_ns += ns;
-    }
-  }
-  return t;
-}
-
-static double slowest_factor(const struct engine *e) {
-  double f = 1;
-  for (int r = 0; e->in->factors && r < system_world(e->system); r++)
-    f = r == 0 || e->in->factors[r] > f ? e->in->factors[r] : f;
-  return f;
-}
-
-/* The rest of the step of a rank that is free from `from_ns`, with `from_sync_ns` of collectives behind it. */
-static void account_end(const struct engine *e, struct account *a, int64_t from_ns, int64_t from_sync_ns,
-                        const struct tail_time *tail, double factor) {
-  int64_t sync = e->sync_ns - from_sync_ns, rest = e->result.sync_end_ns - from_ns;
-  int64_t optimizer = scaled_ns(tail->optimizer_ns, factor);
-  a->sync_ns += sync + tail->sync_ns;
-  a->idle_ns += rest - sync;
-  a->optimizer_ns += optimizer;
-  a->idle_ns += tail->end_ns - e->result.sync_end_ns - tail->sync_ns - optimizer;
-}
-
-static const struct actor *actor_of_rank(const struct engine *e, int group, int rank) {
-  const struct group_state *g = &e->groups[group];
-  return &e->actors[g->first_actor + (g->n_actors > 1 ? rank - e->in->groups[group].first_rank : 0)];
-}
-
-/* Waiting of ranks between their groups of successive rounds, summed over ranks. */
-static void account_between(struct engine *e) {
-  for (int r = 0; r < system_world(e->system); r++)
-    e->rank_group[r] = -1;
-  struct account *b = &e->result.between;
-  for (size_t i = 0; i < e->n_groups; i++) {
-    const struct step_group *g = &e->in->groups[i];
-    for (int r = g->first_rank; r < g->first_rank + g->sp; r++) {
-      const struct actor *to = actor_of_rank(e, (int)i, r);
-      const struct actor *from = e->rank_group[r] < 0 ? NULL : actor_of_rank(e, e->rank_group[r], r);
-      int64_t sync = to->began_sync_ns - (from ? from->mark_sync_ns : 0);
-      b->sync_ns += sync;
-      b->idle_ns += to->began_ns - (from ? from->ended_ns : 0) - sync;
-      e->rank_group[r] = (int)i;
-    }
-  }
-}
-
-/* From start to end without waiting for other ranks: T_r of policies.md. */
-static int64_t busy_ns(const struct actor *a) {
-  return a->ended_ns - a->began_ns - a->rank.account.idle_ns - a->rank.account.sync_ns;
-}
-
-static void collect_actor(struct engine *e, size_t i, const struct tail_time *tail) {
-  struct actor *a = &e->actors[i];
-  int last_ranks = 0; /* ranks of it that have no later group: only they see the end of the step from here */
-  for (int r = a->first_rank; r < a->first_rank + a->ranks; r++)
-    last_ranks += e->rank_group[r] == a->group;
-  struct step_actor out = {.group = a->group,
-                           .ranks = a->ranks,
-                           .busy_ns = busy_ns(a),
-                           .account = a->rank.account,
-                           .first_micro_batch = a->first_work};
-  int64_t sync_at_end = a->mark_sync_ns;
-  if (last_ranks == a->ranks) {
-    account_end(e, &out.account, a->ended_ns, sync_at_end, tail, a->rank.factor);
-  } else if (last_ranks > 0) { /* ranks of one actor part ways: their ends are kept apart, in `between` */
-    struct account end = {0};
-    account_end(e, &end, a->ended_ns, sync_at_end, tail, a->rank.factor);
-    account_add(&e->result.between, &end, last_ranks);
-  }
-  VEC_PUSH(e->out_actors, e->n_out, e->out_cap, out);
-}
-
-/* T_r of each rank: its groups' busy time; their largest, and the sum over all ranks of what is missing to it. */
-static void collect_imbalance(struct engine *e) {
-  int world = system_world(e->system);
-  int64_t *busy = xcalloc((size_t)world, sizeof *busy), total = 0, max = 0;
-  for (size_t i = 0; i < e->n_actors; i++) {
-    const struct actor *a = &e->actors[i];
-    for (int r = a->first_rank; r < a->first_rank + a->ranks; r++)
-      busy[r] += busy_ns(a);
-  }
-  for (int r = 0; r < world; r++) {
-    total += busy[r];
-    max = int64_max(max, busy[r]);
-  }
-  free(busy);
-  e->result.max_busy_ns = max;
-  e->result.imbalance_ns = max * world - total;
-}
-
-/* Every rank's nanoseconds add up to the step. */
-static void check_partition(const struct engine *e) {
-  const struct step_result *r = &e->result;
-  int64_t total = account_total_ns(&r->between) + account_total_ns(&r->idle) * r->idle_ranks;
-  for (int i = 0; i < r->n_actors; i++) {
-    const struct step_actor *a = &r->actors[i];
-    int64_t own = account_total_ns(&a->account);
-    for (int m = 0; m < e->in->groups[a->group].n_micro_batches; m++)
-      for (int w = 0; w < WORK_CLASSES; w++)
-        own += r->work_ns[a->first_micro_batch + m][w];
-    total += own * a->ranks;
-  }
-  ASSERT(total == r->step_ns * system_world(e->system));
-}
-
-static void collect(struct engine *e) {
-  struct step_result *r = &e->result;
-  r->sync_end_ns = e->last_collective_end_ns;
-  for (size_t i = 0; i < e->n_actors; i++)
-    r->sync_end_ns = int64_max(r->sync_end_ns, e->actors[i].ended_ns);
-  struct tail_time tail = play_tail(e, r->sync_end_ns, slowest_factor(e));
-  r->step_ns = tail.end_ns;
-  account_between(e);
-  e->n_out = 0;
-  for (size_t i = 0; i < e->n_actors; i++)
-    collect_actor(e, i, &tail);
-  int world = system_world(e->system);
-  for (int rank = 0; rank < world; rank++)
-    r->idle_ranks += e->rank_group[rank] < 0;
-  account_end(e, &r->idle, 0, 0, &tail, e->in->factors ? slowest_factor(e) : 1);
-  r->actors = e->out_actors;
-  r->n_actors = (int)e->n_out;
-  r->work_ns = e->work;
-  r->n_work = (int)e->n_work;
-  collect_imbalance(e);
-  check_partition(e);
-}
-
 const struct step_result *engine_step(struct engine *e, const struct step_input *in) {
   set_up(e, in);
   if (in->plain || in->timeline)
     begin_plain(e);
   else
-    begin_folded(e);
+    step_begin_folded(e);
   run_events(e);
-  collect(e);
+  step_collect(e);
   return &e->result;
-}
-
-int64_t engine_sync_ns(struct engine *e, const struct program *micro_batch) {
-  struct collectives c;
-  collectives_init(&c, e->system, micro_batch, e->unequal_counts);
-  int64_t ns = 0;
-  for (size_t i = 0; i < c.n; i++)
-    ns += c.v[i].ns;
-  collectives_release(&c);
-  return ns + play_tail(e, 0, 1).sync_ns;
 }

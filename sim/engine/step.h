@@ -26,9 +26,9 @@ struct step_group {
 struct step_input {
   const struct step_group *groups; /* rounds ascending; within a round disjoint, aligned */
   int n_groups;
-  const double *factors;           /* per rank, compute durations are multiplied by it; NULL: all 1 */
+  const double *factors; /* per rank, compute durations are multiplied by it; NULL: all 1 */
   bool plain;
-  struct timeline *timeline;       /* NULL, or where to record; recording implies plain */
+  struct timeline *timeline; /* NULL, or where to record; recording implies plain */
   int64_t timeline_start_ns;
   int32_t iteration;
 };
@@ -47,12 +47,12 @@ struct step_result {
   int n_actors;
   int64_t (*work_ns)[WORK_CLASSES]; /* per actor and micro-batch: compute by work class, padding included */
   int n_work;
-  int idle_ranks;            /* ranks without a group */
-  struct account idle;       /* of each of them */
-  struct account between;    /* summed over ranks: waiting between rounds */
-  int64_t imbalance_ns;      /* sum over all W ranks of (max busy - busy) */
+  int idle_ranks;         /* ranks without a group */
+  struct account idle;    /* of each of them */
+  struct account between; /* summed over ranks: waiting between rounds */
+  int64_t imbalance_ns;   /* sum over all W ranks of (max busy - busy) */
   int64_t max_busy_ns;
-  int64_t events;            /* processed, for benchmarks */
+  int64_t events; /* processed, for benchmarks */
 };
 
 struct engine;
@@ -64,7 +64,8 @@ void engine_free(struct engine *e);
 /* The result points into the engine and is valid until the next call. Asserts that every rank's nanoseconds add up. */
 const struct step_result *engine_step(struct engine *e, const struct step_input *in);
 
-/* Uncontended nanoseconds of the collectives that one step with one micro-batch per rank issues, the tail's included. */
+/* Uncontended nanoseconds of the collectives that one step with one micro-batch per rank issues, the tail's included.
+ */
 int64_t engine_sync_ns(struct engine *e, const struct program *micro_batch);
 
 #endif

@@ -64,8 +64,7 @@ static uint8_t load_index(struct program *p, const double load[PORT_KINDS]) {
 }
 
 void emit_exchange(struct lowering *l, const char *name, enum collective kind, int ranks, int nodes, double bytes) {
-  struct collective_cost cost =
-      collective_cost(l->system->params, l->system->cluster, kind, ranks, nodes, bytes);
+  struct collective_cost cost = collective_cost(l->system->params, l->system->cluster, kind, ranks, nodes, bytes);
   /* Loads fade with the latency share of a small transfer; a few steps of 1/8 keep the number of classes small. */
   double load[PORT_KINDS];
   for (int k = 0; k < PORT_KINDS; k++)
@@ -138,7 +137,8 @@ double lower_block_forward_s(const struct system *s, int sp, const struct microb
   return seconds;
 }
 
-/* AdamW per local parameter: fp32 master, two moments read and written (24 bytes), gradient read, bf16 weight written. */
+/* AdamW per local parameter: fp32 master, two moments read and written (24 bytes), gradient read, bf16 weight written.
+ */
 static double optimizer_bytes_per_param(const struct system *s) { return 24.0 + s->parallel.grad_bytes + 2.0; }
 
 void lower_step_tail(struct program *out, const struct system *s) {

@@ -29,8 +29,8 @@ static struct split split_of(const struct lowering *l) {
   return p;
 }
 
-/* Attention of one of the r ring blocks on this rank. Block 0 is the rank's own (causal as the model is); the others are
- * full, and halved where the model is causal: zig-zag order gives every rank half of each foreign block. */
+/* Attention of one of the r ring blocks on this rank. Block 0 is the rank's own (causal as the model is); the others
+ * are full, and halved where the model is causal: zig-zag order gives every rank half of each foreign block. */
 static double attention_block_s(const struct lowering *l, const struct split *p, int block, bool backward) {
   const struct transformer *m = l->system->model;
   const struct params *params = l->system->params;
@@ -44,10 +44,10 @@ static double attention_block_s(const struct lowering *l, const struct split *p,
   uint32_t *lengths = xmalloc(size_mul((size_t)mb->batch, sizeof *lengths));
   for (int64_t i = 0; i < mb->batch; i++)
     lengths[i] = (uint32_t)ceil_div(mb->packed[i].a, p->r);
-  double t = backward ? attention_varlen_backward_time_s(params, causal, lengths, mb->batch, p->heads, p->kv_heads,
-                                                         m->head_dim)
-                      : attention_varlen_forward_time_s(params, causal, lengths, mb->batch, p->heads, p->kv_heads,
-                                                        m->head_dim);
+  double t =
+      backward
+          ? attention_varlen_backward_time_s(params, causal, lengths, mb->batch, p->heads, p->kv_heads, m->head_dim)
+          : attention_varlen_forward_time_s(params, causal, lengths, mb->batch, p->heads, p->kv_heads, m->head_dim);
   free(lengths);
   return foreign && m->causal ? t / 2 : t;
 }
@@ -123,7 +123,8 @@ static void emit_head(struct lowering *l) {
                memory_time_s(s->params, MEMORY_CONTIGUOUS, n * (double)m->vocab * s->framework->loss_bytes_per_logit),
                WORK_TOKENS, 2);
   emit_gemm_backward(l, "head_dgrad", "head_wgrad", l->rows, m->vocab, m->hidden, WORK_TOKENS);
-  emit_compute(l, "final_norm_backward", memory_time_s(s->params, MEMORY_CONTIGUOUS, 4 * n * row_bytes), WORK_TOKENS, 1);
+  emit_compute(l, "final_norm_backward", memory_time_s(s->params, MEMORY_CONTIGUOUS, 4 * n * row_bytes), WORK_TOKENS,
+               1);
 }
 
 static void emit_backward_section(struct lowering *l, int repeat, bool recompute, bool last) {

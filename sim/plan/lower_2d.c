@@ -1,5 +1,5 @@
-/* The video DiT: pairs of a spatial and a temporal block, each with cross-attention to text; SP kind dsp: activations are
- * sharded over space, spatial blocks exchange to frames and back. Counts: models.md section 2 and framework.h. */
+/* The video DiT: pairs of a spatial and a temporal block, each with cross-attention to text; SP kind dsp: activations
+ * are sharded over space, spatial blocks exchange to frames and back. Counts: models.md section 2 and framework.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,8 +55,8 @@ static int64_t spatial_rows(const struct extents *e, int sp) {
   return n;
 }
 
-/* Batched-matmul attention of short temporal sequences, as eager frameworks run it below 30 frames: seconds per head and
- * sequence forward, measured constant of the published set-up; backward moves 2.5 times as much. */
+/* Batched-matmul attention of short temporal sequences, as eager frameworks run it below 30 frames: seconds per head
+ * and sequence forward, measured constant of the published set-up; backward moves 2.5 times as much. */
 static const double UNFUSED_ATTENTION_S = 4.7e-9;
 
 static double self_attention_s(const struct lowering *l, const struct extent *e, int module, bool backward) {
@@ -67,8 +67,7 @@ static double self_attention_s(const struct lowering *l, const struct extent *e,
     a.batch = exchanged_frames(e, l->sp);
     a.q_len = a.kv_len = e->positions;
   } else {
-    struct block_passes b =
-        framework_block(l->system->framework, m, block_kind_of(m, module, e->frames));
+    struct block_passes b = framework_block(l->system->framework, m, block_kind_of(m, module, e->frames));
     a.batch = e->count * ceil_div(e->positions, l->sp);
     a.q_len = a.kv_len = e->frames;
     if (b.no_attention)
@@ -81,9 +80,8 @@ static double self_attention_s(const struct lowering *l, const struct extent *e,
 
 static double cross_attention_s(const struct lowering *l, const struct extent *e, bool backward) {
   const struct transformer *m = l->system->model;
-  struct attention_shape a = {false,          e->count,    e->frames * ceil_div(e->positions, l->sp),
-                              m->text_tokens, m->heads,    m->kv_heads,
-                              m->head_dim};
+  struct attention_shape a = {
+      false, e->count, e->frames * ceil_div(e->positions, l->sp), m->text_tokens, m->heads, m->kv_heads, m->head_dim};
   return backward ? attention_backward_time_s(l->system->params, &a) : attention_forward_time_s(l->system->params, &a);
 }
 
@@ -116,7 +114,8 @@ static void emit_dsp_exchange(struct lowering *l, const char *name) {
   emit_compute(l, "exchange_unpack", copy_s, WORK_TOKENS, 1);
 }
 
-/* Memory passes of a block: weighted over the extents of a pack by their rows, since they differ with the frame count. */
+/* Memory passes of a block: weighted over the extents of a pack by their rows, since they differ with the frame count.
+ */
 static void emit_block_passes(struct lowering *l, const struct extents *e, int module, bool backward) {
   int64_t rows = l->rows, text_rows = l->text_rows;
   for (size_t i = 0; i < e->n; i++) {
@@ -226,8 +225,7 @@ static void emit_input_backward(struct lowering *l) {
 
 static void emit_gradient_post(struct lowering *l, double params) {
   const struct parallel *p = &l->system->parallel;
-  emit_post(l, "grad_reduce", p->zero == 0 ? COLLECTIVE_ALL_REDUCE : COLLECTIVE_REDUCE_SCATTER,
-            params * p->grad_bytes);
+  emit_post(l, "grad_reduce", p->zero == 0 ? COLLECTIVE_ALL_REDUCE : COLLECTIVE_REDUCE_SCATTER, params * p->grad_bytes);
 }
 
 static void emit_gather_post(struct lowering *l, double params, bool skip_last) {

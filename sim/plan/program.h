@@ -5,8 +5,8 @@
  * copies). A rank has a compute stream, an exchange stream and a host that issues `kernels` per op, `host_op_ns` each.
  *   issue     = host time after issuing the op's kernels
  *   OP_COMPUTE  starts at max(compute free, issue, exchanges it waits for), runs ns, then compute is free
- *   OP_EXCHANGE arrives at max(compute free, issue, exchange stream free), starts when the whole group has arrived, runs ns
- *               uncontended; holds the exchange stream only: a later compute op waits for it, or with `skip_last_exchange`
+ *   OP_EXCHANGE arrives at max(compute free, issue, exchange stream free), starts when the whole group has arrived,
+ * runs ns uncontended; holds the exchange stream only: a later compute op waits for it, or with `skip_last_exchange`
  *               for all exchanges but the last (a ring hop beside the attention of the block before)
  *   OP_HOST     the host waits for both streams, then works ns; nothing is issued meanwhile
  *   OP_POST     this rank is ready for the next collective over all ranks (a gradient bucket, a parameter gather)
@@ -24,8 +24,8 @@
 
 enum op_kind { OP_COMPUTE, OP_EXCHANGE, OP_HOST, OP_POST, OP_WAIT };
 
-/* What an op's time is proportional to, so that padding can be told from work: real work / padded work is one number per
- * class and micro-batch. */
+/* What an op's time is proportional to, so that padding can be told from work: real work / padded work is one number
+ * per class and micro-batch. */
 enum work_class {
   WORK_EXACT,             /* never padded */
   WORK_TOKENS,            /* 1D and 2D: token rows */
@@ -36,16 +36,16 @@ enum work_class {
 };
 
 struct op {
-  const char *name;  /* static */
-  int64_t ns;        /* alone, uncontended */
-  double bytes;      /* OP_POST: parameters' worth of gradient or weight; OP_EXCHANGE: as collective.h counts */
-  double last_bytes; /* OP_POST: the same in the last repeat of its section; < 0: not posted there */
-  uint8_t kind;      /* enum op_kind */
-  uint8_t category;  /* enum timeline_category: compute, recompute or optimizer (OP_COMPUTE) */
-  uint8_t work;      /* enum work_class */
-  uint8_t collective;/* enum collective */
-  uint8_t load;      /* OP_EXCHANGE: index into program.loads */
-  uint8_t lag;       /* OP_WAIT */
+  const char *name;   /* static */
+  int64_t ns;         /* alone, uncontended */
+  double bytes;       /* OP_POST: parameters' worth of gradient or weight; OP_EXCHANGE: as collective.h counts */
+  double last_bytes;  /* OP_POST: the same in the last repeat of its section; < 0: not posted there */
+  uint8_t kind;       /* enum op_kind */
+  uint8_t category;   /* enum timeline_category: compute, recompute or optimizer (OP_COMPUTE) */
+  uint8_t work;       /* enum work_class */
+  uint8_t collective; /* enum collective */
+  uint8_t load;       /* OP_EXCHANGE: index into program.loads */
+  uint8_t lag;        /* OP_WAIT */
   bool skip_last_exchange;
   uint16_t kernels;
 };
@@ -64,9 +64,9 @@ struct account {
 
 /* A program played alone from time 0 (program_time.h). */
 struct program_fold {
-  int64_t time_ns;        /* both streams are free again */
-  int64_t host_ns;        /* host time at the end */
-  int64_t lead_ns;        /* warm only: by how much the host must be ahead at the start */
+  int64_t time_ns; /* both streams are free again */
+  int64_t host_ns; /* host time at the end */
+  int64_t lead_ns; /* warm only: by how much the host must be ahead at the start */
   struct account account;
 };
 
@@ -81,8 +81,8 @@ struct program {
   int n_loads;
   int64_t host_op_ns;
   int sp;
-  bool host_sync_first;            /* begins with OP_HOST: its time does not depend on the host's lead */
-  double padded_work[WORK_CLASSES];/* what the whole group processes, in the class's unit, to compare real work with */
+  bool host_sync_first;             /* begins with OP_HOST: its time does not depend on the host's lead */
+  double padded_work[WORK_CLASSES]; /* what the whole group processes, in the class's unit, to compare real work with */
   bool has_host_ops;
   /* Cached: `cold` starts with the host just as far as the streams; `warm` (valid without OP_HOST) with a host so far
    * ahead that it never holds up. */

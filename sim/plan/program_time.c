@@ -146,8 +146,8 @@ static void shift(struct rank_state *m, int64_t ns) {
   m->mark_ns += ns;
 }
 
-/* Whether the repeat from `before` to `after` will repeat exactly: the streams stand as they stood, shifted; and the host
- * either stands so, too, or did not hold anything up and is not falling behind. */
+/* Whether the repeat from `before` to `after` will repeat exactly: the streams stand as they stood, shifted; and the
+ * host either stands so, too, or did not hold anything up and is not falling behind. */
 static bool steady(const struct rank_state *before, const struct rank_state *after, int n) {
   int64_t base0 = before[0].compute_free_ns, base1 = after[0].compute_free_ns, delta = base1 - base0;
   for (int i = 0; i < n; i++) {

@@ -12,12 +12,12 @@
 /* One rank, or all ranks of a group that behave alike. Times are absolute. */
 struct rank_state {
   int64_t compute_free_ns;
-  int64_t exchange_free_ns;      /* end of the last exchange */
-  int64_t exchange_before_ns;    /* end of the one before it */
-  int64_t arrive_ns, start_ns;   /* of the last exchange: this rank's arrival, and its start */
+  int64_t exchange_free_ns;    /* end of the last exchange */
+  int64_t exchange_before_ns;  /* end of the one before it */
+  int64_t arrive_ns, start_ns; /* of the last exchange: this rank's arrival, and its start */
   int64_t host_ns;
-  int64_t mark_ns;               /* accounted up to here */
-  double factor;                 /* compute durations are multiplied by it (jitter, straggler) */
+  int64_t mark_ns; /* accounted up to here */
+  double factor;   /* compute durations are multiplied by it (jitter, straggler) */
   struct account account;
 };
 

@@ -50,14 +50,15 @@ struct check {
 
 /* Loads what the header names; a failure is a finding. */
 static void check_modules(struct check *c) {
-  const struct schedule_reader *r = &c->reader;
+  struct schedule_reader *r = &c->reader;
   bool same = r->n_modules == transformer_modules(&c->model);
   for (int m = 0; same && m < r->n_modules; m++)
     same = strcmp(r->modules[m], transformer_module_name(&c->model, m)) == 0;
   if (r->n_modules > 0 && !same)
     tell(c, -1, -1, "header", "'modules' are not those of model '%s', which has \"%s\"%s", c->model.name,
          transformer_module_name(&c->model, 0), c->model.is_2d ? " and \"temporal\"" : " alone");
-  c->has_model = same;
+  r->n_modules = transformer_modules(&c->model); /* the iterations are read as the model's */
+  r->is_2d = c->model.is_2d;
 }
 
 static void check_cluster(struct check *c) {
@@ -90,8 +91,8 @@ static bool loaded(struct check *c, const char *key, const char *name, int statu
 static void load_system(struct check *c) {
   const struct schedule_header *h = &c->reader.header;
   struct err e = {0};
-  bool model = loaded(c, "model", h->model, h->model[0] ? transformer_load(&c->model, h->model, &e) : -1, &e);
-  if (model)
+  c->has_model = loaded(c, "model", h->model, h->model[0] ? transformer_load(&c->model, h->model, &e) : -1, &e);
+  if (c->has_model)
     check_modules(c);
   e = (struct err){0};
   bool cluster = loaded(c, "cluster", h->cluster, h->cluster[0] ? cluster_load(&c->cluster, h->cluster, &e) : -1, &e);
@@ -236,7 +237,7 @@ static void check_missing(struct check *c) {
 
 static bool power_of_two(int v) { return v > 0 && (v & (v - 1)) == 0; }
 
-/* Whether the group's ranks exist at all; tells what is wrong with them. */
+/* Tells what is wrong with a group's ranks. Whether they can be weighed: in range and its own. */
 static bool check_ranks(struct check *c, const struct schedule_step *s, size_t index) {
   const struct plan_group *g = &s->plan.groups[index];
   int64_t group = (int64_t)index;
@@ -264,13 +265,13 @@ static bool check_ranks(struct check *c, const struct schedule_step *s, size_t i
     tell(c, s->iteration, group, "ranks", "rank %d is in two groups at once", r);
     for (; r < end; r++)
       c->owner[r] = c->round;
+    return false;
   }
   return true;
 }
 
-/* Whether all groups' ranks are in range. */
 static bool check_groups(struct check *c, const struct schedule_step *s) {
-  bool in_range = true;
+  bool usable = true;
   c->round++;
   for (size_t i = 0; i < s->plan.n_groups; i++) {
     int round = s->plan.groups[i].round, before = i ? s->plan.groups[i - 1].round : 0;
@@ -278,9 +279,9 @@ static bool check_groups(struct check *c, const struct schedule_step *s) {
       c->round++;
     if (round < before)
       tell(c, s->iteration, (int64_t)i, "ranks", "round %d stands after round %d", round, before);
-    in_range &= check_ranks(c, s, i);
+    usable &= check_ranks(c, s, i);
   }
-  return in_range;
+  return usable;
 }
 
 /* ---- Micro-batches ------------------------------------------------------------------------------------------------ */
@@ -441,9 +442,9 @@ static void check_step(struct check *c, const struct schedule_step *s) {
          c->reader.lines.line, s->iteration, c->next_iteration);
   c->next_iteration = s->iteration >= 0 && s->iteration < INT64_MAX ? s->iteration + 1 : c->next_iteration + 1;
   c->ids_unreadable |= !s->complete;
-  bool in_range = check_groups(c, s);
+  bool usable = check_groups(c, s);
   check_micro_batches(c, s, s->complete);
-  if (in_range && s->complete)
+  if (usable && s->complete)
     check_weights(c, s);
 }
 

@@ -1,6 +1,6 @@
-/* Engine time of one optimizer step: 32-layer llama2-7b, SP 8, 4 all-to-alls per layer and pass, full recomputation, ZeRO-1
- * with overlapped gradient buckets; equal groups (2048 x 4 tokens each) and uneven ones (lengths 1x to 2x). One line per
- * cluster size: milliseconds of the best of several runs, events, and bytes of resident memory per group. */
+/* Engine time of one optimizer step: 32-layer llama2-7b, SP 8, 4 all-to-alls per layer and pass, full recomputation,
+ * ZeRO-1 with overlapped gradient buckets; equal groups (2048 x 4 tokens each) and uneven ones (lengths 1x to 2x). One
+ * line per cluster size: milliseconds of the best of several runs, events, and bytes of resident memory per group. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -42,8 +42,8 @@ static void bench(const struct transformer *model, int nodes, bool uneven) {
   struct params *params;
   if (cluster_load(&cluster, name, &err) || params_load(&params, "h200_sxm", &err))
     fail(&err);
-  struct system s = {model, &cluster, params, framework_find("fused", &err),
-                     {.zero = 1, .sp_kind = SP_ULYSSES, .grad_bytes = 2}};
+  struct system s = {
+      model, &cluster, params, framework_find("fused", &err), {.zero = 1, .sp_kind = SP_ULYSSES, .grad_bytes = 2}};
   enum { SHAPES = 32 };
   struct program programs[SHAPES];
   for (int i = 0; i < SHAPES; i++)

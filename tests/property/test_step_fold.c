@@ -1,5 +1,6 @@
-/* The engine's fast path against its plain twin, which plays every op of every group by events: equal to the nanosecond,
- * account by account, for random models, clusters, SP mixes, ZeRO stages, rounds, jitter and oversubscription. */
+/* The engine's fast path against its plain twin, which plays every op of every group by events: equal to the
+ * nanosecond, account by account, for random models, clusters, SP mixes, ZeRO stages, rounds, jitter and
+ * oversubscription. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,7 +129,8 @@ static struct copy keep(const struct step_result *r) {
 
 static void assert_equal(const struct copy *a, const struct step_result *b, uint64_t seed) {
   unsigned long long n = seed;
-  cr_assert_eq(a->r.step_ns, b->step_ns, "seed %llu: step %lld %lld", n, (long long)a->r.step_ns, (long long)b->step_ns);
+  cr_assert_eq(a->r.step_ns, b->step_ns, "seed %llu: step %lld %lld", n, (long long)a->r.step_ns,
+               (long long)b->step_ns);
   cr_assert_eq(a->r.sync_end_ns, b->sync_end_ns, "seed %llu: sync end", n);
   cr_assert_eq(a->r.n_actors, b->n_actors);
   cr_assert_eq(a->r.n_work, b->n_work);
