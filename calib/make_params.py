@@ -12,7 +12,7 @@ What is made of the rows:
 - attention: per head dim and mask, for each measured length a piecewise linear curve of log time over log query tiles
   (least squares), made to rise. The causal rows include writing K and V into a paged cache; its seconds per byte are
   fitted alongside and taken out (key_write_s_per_byte), because training does not do it.
-- network: one node by rows (median of data types); between nodes from rows and published figures.
+- network: one node by rows (the faster of data types); between nodes from rows and published figures.
 - everything else: constants with their sources.
 """
 import csv
@@ -388,9 +388,9 @@ def intra_curves(gpu):
     groups = {}
     for r in read_rows(gpu + "/nccl_intranode.csv"):
         groups.setdefault((r["op"], int(r["ranks"])), {}).setdefault(int(r["bytes"]), []).append(float(r["time_s"]))
-    source = "nccl-tests rows, median of data types; " + SEED_SOURCE % GPU_NAMES[gpu]
+    source = "nccl-tests rows, the faster of data types; " + SEED_SOURCE % GPU_NAMES[gpu]
     return [{"source": source, "op": op, "ranks": ranks, "nodes": 1, "bytes": sorted(v),
-             "time_s": [float("%.6g" % median(v[b])) for b in sorted(v)]} for (op, ranks), v in sorted(groups.items())]
+             "time_s": [min(v[b]) for b in sorted(v)]} for (op, ranks), v in sorted(groups.items())]
 
 
 def inter_curves(gpu):

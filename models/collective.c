@@ -10,7 +10,8 @@ const char *collective_name(enum collective c) {
   return names[c];
 }
 
-/* Exactly the row's time at a row's size; log-log between rows; the first row's time below, the last row's rate above. */
+/* Exactly the row's time at a row's size; log-log between rows; the first row's time below, the last row's rate above.
+ */
 static double curve_time(const struct collective_curve *c, double log_bytes) {
   const struct axis_place at = axis_find(&c->bytes, log_bytes);
   if (at.w > 0)
@@ -114,8 +115,8 @@ static double inter_time(const struct network_table *t, const struct cluster *c,
       c->nvlink_bytes_per_s == t->reference_nvlink_bytes_per_s)
     return curve_time(curve, log(bytes));
   const struct port_bytes sent = bytes_sent(op, ranks, nodes, bytes);
-  const double nic = by_nodes(t, t->inter[op].nic_bytes_per_s, nodes, false) * c->nic_bytes_per_s /
-                     t->reference_nic_bytes_per_s;
+  const double nic =
+      by_nodes(t, t->inter[op].nic_bytes_per_s, nodes, false) * c->nic_bytes_per_s / t->reference_nic_bytes_per_s;
   const double nvlink = t->nvlink_bytes_per_s * c->nvlink_bytes_per_s / t->reference_nvlink_bytes_per_s;
   const double floor = by_nodes(t, t->inter[op].floor_s, nodes, true);
   return floor + fmax(sent.nic / (nic * ramp(t, sent.nic)), sent.nvlink / nvlink);

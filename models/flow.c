@@ -5,9 +5,9 @@
 #include "sim/base/err.h"
 
 /* Progressive filling. All transfers that are not frozen share one rate, the level. Every constraint (a port kind of a
- * class, or the core) has the form fixed + level*rising <= 1, so it is full at (1 - fixed)/rising. Each round raises the
- * level to the least such value and freezes the transfers through the constraints that are full there. A round freezes at
- * least one class, so there are at most n rounds of O(n) work. */
+ * class, or the core) has the form fixed + level*rising <= 1, so it is full at (1 - fixed)/rising. Each round raises
+ * the level to the least such value and freezes the transfers through the constraints that are full there. A round
+ * freezes at least one class, so there are at most n rounds of O(n) work. */
 
 struct filling {
   struct flow_class *classes;

@@ -23,8 +23,9 @@ struct flow_class {
   double rate; /* out */
 };
 
-/* Fills rate of each class, in [0, 1]; 1 when nothing it uses is full. n <= FLOW_MAX_CLASSES. Two transfers of load 1 on
- * one port get 0.5 each. Source: max-min fairness by progressive filling (Bertsekas & Gallager, Data Networks, 6.5.2). */
+/* Fills rate of each class, in [0, 1]; 1 when nothing it uses is full. n <= FLOW_MAX_CLASSES. Two transfers of load 1
+ * on one port get 0.5 each. Source: max-min fairness by progressive filling (Bertsekas & Gallager, Data
+ * Networks, 6.5.2). */
 void flow_share(struct flow_class *classes, int n);
 
 #endif

@@ -1,13 +1,14 @@
 /* How the passes were counted.
  *
  * 2D, eager profiles: COUNTED by running the published STDiT3 block (torch 1.13) and logging every operation with its
- * bytes and layouts, forward and backward; u is one read or write of (rows, hidden) in bf16. Spatial, forward: broadcast
- * 36, permuting 4, contiguous 25; backward: broadcast 32, reductions 33.5, the rest contiguous. Temporal: 44 / 8 / 49 and
- * 40 / 33.5 / rest. eager adds RMSNorm in fp32 for q and k: 28.4 forward, 79 backward, 8.1 saved. FlashAttention 2 adds
- * an fp32 dq accumulator and a do*o pass, 9 u per call, two calls a block (one where temporal attention is not flash).
+ * bytes and layouts, forward and backward; u is one read or write of (rows, hidden) in bf16. Spatial, forward:
+ * broadcast 36, permuting 4, contiguous 25; backward: broadcast 32, reductions 33.5, the rest contiguous. Temporal: 44
+ * / 8 / 49 and 40 / 33.5 / rest. eager adds RMSNorm in fp32 for q and k: 28.4 forward, 79 backward, 8.1 saved.
+ * FlashAttention 2 adds an fp32 dq accumulator and a do*o pass, 9 u per call, two calls a block (one where temporal
+ * attention is not flash).
  *
- * 2D fused and all 1D profiles: counted here from the architecture, operation by operation; the comment at each pass says
- * what it reads and writes. A fused kernel reads each input once and writes each output once. */
+ * 2D fused and all 1D profiles: counted here from the architecture, operation by operation; the comment at each pass
+ * says what it reads and writes. A fused kernel reads each input once and writes each output once. */
 #include "models/framework.h"
 
 #include <string.h>
@@ -39,8 +40,9 @@ static const struct framework frameworks[FRAMEWORKS] = {
                .logits_bytes = 6,
                .attention_time_factor = 1.5},
     [EAGER_APEX] = {.name = "eager_apex",
-                    .source = "PyTorch eager with Apex norms; 2D passes counted by running the STDiT3 block, 1D from the "
-                              "architecture; bucket: DeepSpeed default of 5e8 elements",
+                    .source =
+                        "PyTorch eager with Apex norms; 2D passes counted by running the STDiT3 block, 1D from the "
+                        "architecture; bucket: DeepSpeed default of 5e8 elements",
                     .grad_bucket_bytes = 1000000000,
                     .grad_buffers = 2,
                     .loss_bytes_per_logit = 24,
@@ -126,8 +128,7 @@ static struct block_passes layer_fused(const struct transformer *m) {
   /* read gradient, x and the residual's gradient, write dx; the weight's column sums ride along */
   add_backward(&b, (struct memory_pass){.name = "residual_norm", .hidden_u = 4, .kernels = 2});
   if (w.rope || m->qk_norm)
-    add_backward(&b, (struct memory_pass){
-                         .name = "rope", .qkv_u = (m->qk_norm ? 3 : 2) * w.qk_of_qkv, .kernels = 1});
+    add_backward(&b, (struct memory_pass){.name = "rope", .qkv_u = (m->qk_norm ? 3 : 2) * w.qk_of_qkv, .kernels = 1});
   add_backward(&b, (struct memory_pass){.name = "norm", .hidden_u = 4, .kernels = 2});
   b.saved_u = 4 + 2 * w.q + 2 * w.kv + (w.gated ? 3 : 2) * w.ffn + (m->qk_norm ? w.q + w.kv : 0);
   return b;
@@ -154,19 +155,17 @@ static void add_eager_norms(struct block_passes *b, const struct transformer *m,
 static void add_eager_rope(struct block_passes *b, const struct widths *w) {
   /* q*cos 2, rotate_half: negate half 1, concatenate 2, times sin 2, add 3; the same for k: 8 kernels of 5 sorts */
   if (w->rope) {
-    add_forward(b, (struct memory_pass){
-                       .name = "rope", .class = MEMORY_BROADCAST, .qkv_u = 10 * w->qk_of_qkv, .kernels = 10});
+    add_forward(
+        b, (struct memory_pass){.name = "rope", .class = MEMORY_BROADCAST, .qkv_u = 10 * w->qk_of_qkv, .kernels = 10});
     /* the two products 4, the halves back 4, the sum of both branches 3 */
-    add_backward(b, (struct memory_pass){
-                        .name = "rope", .class = MEMORY_BROADCAST, .qkv_u = 11 * w->qk_of_qkv, .kernels = 12});
+    add_backward(
+        b, (struct memory_pass){.name = "rope", .class = MEMORY_BROADCAST, .qkv_u = 11 * w->qk_of_qkv, .kernels = 12});
   }
   if (w->grouped) { /* k and v copied for every head: read 2 kv, write 2 q; backward sums them up */
     add_forward(b, (struct memory_pass){
                        .name = "repeat_kv", .class = MEMORY_PERMUTE, .hidden_u = 2 * (w->q + w->kv), .kernels = 2});
-    add_backward(b, (struct memory_pass){.name = "repeat_kv",
-                                         .class = MEMORY_REDUCTION,
-                                         .hidden_u = 2 * (w->q + w->kv),
-                                         .kernels = 2});
+    add_backward(b, (struct memory_pass){
+                        .name = "repeat_kv", .class = MEMORY_REDUCTION, .hidden_u = 2 * (w->q + w->kv), .kernels = 2});
   }
 }
 
@@ -193,15 +192,14 @@ static struct block_passes layer_eager(const struct transformer *m, bool apex) {
   if (m->qk_norm)
     add_eager_norms(&b, m, apex, 2, w.q + w.kv, true);
   add_eager_rope(&b, &w);
-  add_forward(&b, (struct memory_pass){
-                      .name = "attention_out", .class = MEMORY_PERMUTE, .hidden_u = 2 * w.q, .kernels = 1});
+  add_forward(
+      &b, (struct memory_pass){.name = "attention_out", .class = MEMORY_PERMUTE, .hidden_u = 2 * w.q, .kernels = 1});
   add_forward(&b, (struct memory_pass){.name = "residual", .hidden_u = 6, .kernels = 2});
   /* gated: silu 2, times up 3; else 2 */
   add_forward(&b, (struct memory_pass){.name = "activation", .ffn_u = w.gated ? 5 : 2, .kernels = w.gated ? 2 : 1});
 
   /* gated: the product's two gradients 6, silu 3; else 3 */
-  add_backward(&b, (struct memory_pass){
-                       .name = "activation", .ffn_u = w.gated ? 9 : 3, .kernels = w.gated ? 3 : 1});
+  add_backward(&b, (struct memory_pass){.name = "activation", .ffn_u = w.gated ? 9 : 3, .kernels = w.gated ? 3 : 1});
   /* gated: gradients of gate and up meet in one hidden gradient (3); two residual branches (6) */
   add_backward(&b, (struct memory_pass){.name = "residual", .hidden_u = w.gated ? 9 : 6, .kernels = 3});
   /* q, k and v gradients: transposes and the sum of three inputs' gradients where projections are separate */
@@ -276,10 +274,9 @@ static void add_eager_2d(struct block_passes *b, const struct eager_2d *e) {
                        .name = "permute", .class = MEMORY_PERMUTE, .hidden_u = e->permute, .kernels = permute});
   add_forward(b, (struct memory_pass){
                      .name = "elementwise", .hidden_u = e->contiguous, .kernels = e->kernels - broadcast - permute});
-  add_backward(b, (struct memory_pass){.name = "modulate",
-                                       .class = MEMORY_BROADCAST,
-                                       .hidden_u = e->back_broadcast,
-                                       .kernels = back_broadcast});
+  add_backward(
+      b, (struct memory_pass){
+             .name = "modulate", .class = MEMORY_BROADCAST, .hidden_u = e->back_broadcast, .kernels = back_broadcast});
   add_backward(b, (struct memory_pass){.name = "reductions",
                                        .class = MEMORY_REDUCTION,
                                        .hidden_u = e->back_reduction,
@@ -310,8 +307,7 @@ static struct block_passes block_eager(enum block_kind kind, bool apex) {
    * transposing copies in LayerNorm 4; the adds' 9 u are counted as contiguous above already, worth about 2 u here.
    * Backward: two more transposing copies. */
   b.strided_forward = (struct memory_pass){.name = "strided", .class = MEMORY_MIXED, .hidden_u = 15, .kernels = 4};
-  b.strided_backward = (struct memory_pass){
-      .name = "strided", .class = MEMORY_MIXED, .hidden_u = 4, .kernels = 2};
+  b.strided_backward = (struct memory_pass){.name = "strided", .class = MEMORY_MIXED, .hidden_u = 4, .kernels = 2};
   return b;
 }
 

@@ -34,10 +34,17 @@ static const struct gpu_type {
 #define GPU_TYPES ((int)(sizeof gpu_types / sizeof gpu_types[0]))
 
 static int load_file(struct cluster *out, const char *path, struct err *err) {
-  static const char *const keys[] = {"schema",           "name",           "gpu",
-                                     "gpus_per_node",    "nodes",          "memory_bytes",
-                                     "peak_flops_per_s", "nic_bytes_per_s", "nvlink_bytes_per_s",
-                                     "oversubscription", NULL};
+  static const char *const keys[] = {"schema",
+                                     "name",
+                                     "gpu",
+                                     "gpus_per_node",
+                                     "nodes",
+                                     "memory_bytes",
+                                     "peak_flops_per_s",
+                                     "nic_bytes_per_s",
+                                     "nvlink_bytes_per_s",
+                                     "oversubscription",
+                                     NULL};
   struct json_doc doc = {0};
   struct cluster c = {.oversubscription = 1};
   const char *name = "", *gpu = "";

@@ -8,8 +8,8 @@
 #define OPTIMIZER_BYTES 12 /* fp32 master weight and two Adam moments */
 #define ACTIVATION_BYTES 2
 
-/* Rows that a micro-batch puts on the fullest rank. Captions are not sharded: every rank holds all of the group's. A pack
- * of videos may hold samples whose blocks differ in kind. */
+/* Rows that a micro-batch puts on the fullest rank. Captions are not sharded: every rank holds all of the group's. A
+ * pack of videos may hold samples whose blocks differ in kind. */
 struct rows {
   int64_t local, text;
   int64_t local_of[2][BLOCK_KINDS], text_of[2][BLOCK_KINDS]; /* by module and kind of block */

@@ -70,8 +70,7 @@ static struct head_dim_place find_tables(const struct params *p, bool causal, in
   if (head_dim > at.high->head_dim)
     at.beyond = log((double)head_dim / (double)at.high->head_dim);
   else if (at.low != at.high && head_dim > at.low->head_dim)
-    at.w = log((double)head_dim / (double)at.low->head_dim) /
-           log((double)at.high->head_dim / (double)at.low->head_dim);
+    at.w = log((double)head_dim / (double)at.low->head_dim) / log((double)at.high->head_dim / (double)at.low->head_dim);
   if (at.w == 0)
     at.high = at.low;
   return at;
@@ -195,8 +194,8 @@ double params_overlap_slowdown_frac(const struct params *p) { return p->overlap_
 
 double best_gemm_flops_per_s(const struct params *p) { return p->gemm.best_flops_per_s; }
 
-/* Between tables log time is interpolated in log head_dim, and so is the log of the best rate. Below the first table time
- * is that table's, so the rate falls with head_dim. */
+/* Between tables log time is interpolated in log head_dim, and so is the log of the best rate. Below the first table
+ * time is that table's, so the rate falls with head_dim. */
 static double best_attention(const struct params *p, bool causal, int64_t head_dim, bool backward) {
   const struct head_dim_place at = find_tables(p, causal, head_dim);
   const double low = backward ? at.low->best_backward_flops_per_s : at.low->best_forward_flops_per_s;

@@ -107,8 +107,8 @@ static double best_attention_rate(const struct attention_table *t, const double 
 
 static int read_attention_table(struct attention_table *t, const struct json_doc *doc, json_t *o,
                                 const struct backward_ratio *ratio, struct err *err) {
-  static const char *const keys[] = {"causal", "head_dim", "tile_rows", "keys",  "tiles",
-                                     "time_ns", "source", "key_write_s_per_byte", NULL};
+  static const char *const keys[] = {
+      "causal", "head_dim", "tile_rows", "keys", "tiles", "time_ns", "source", "key_write_s_per_byte", NULL};
   if (!json_is_object(o))
     return json_error(doc, o, err, "each attention table must be an object");
   if (json_check_keys(doc, o, keys, err) || json_get_bool(doc, o, "causal", true, &t->causal, err) ||
@@ -299,18 +299,22 @@ static int read_inter(struct network_table *t, const struct json_doc *doc, const
 }
 
 static int read_network(struct network_table *t, const struct json_doc *doc, struct err *err) {
-  static const char *const keys[] = {
-      "source", "reference_nic_bytes_per_s", "reference_nvlink_bytes_per_s", "nvlink_bytes_per_s", "curves", "inter",
-      "ramp",   NULL};
+  static const char *const keys[] = {"source",
+                                     "reference_nic_bytes_per_s",
+                                     "reference_nvlink_bytes_per_s",
+                                     "nvlink_bytes_per_s",
+                                     "curves",
+                                     "inter",
+                                     "ramp",
+                                     NULL};
   static const char *const ramp_keys[] = {"source", "nic_bytes", "efficiency_frac", NULL};
   json_t *o = NULL, *ramp = NULL;
   if (json_get_object(doc, doc->root, "network", true, &o, err) || json_check_keys(doc, o, keys, err) ||
       json_get_double(doc, o, "reference_nic_bytes_per_s", true, 1, 1e15, &t->reference_nic_bytes_per_s, err) ||
       json_get_double(doc, o, "reference_nvlink_bytes_per_s", true, 1, 1e15, &t->reference_nvlink_bytes_per_s, err) ||
       json_get_double(doc, o, "nvlink_bytes_per_s", true, 1, 1e15, &t->nvlink_bytes_per_s, err) ||
-      read_curves(t, doc, o, err) || read_inter(t, doc, o, err) ||
-      json_get_object(doc, o, "ramp", true, &ramp, err) || json_check_keys(doc, ramp, ramp_keys, err) ||
-      read_axis(doc, ramp, "nic_bytes", &t->ramp_bytes, err) ||
+      read_curves(t, doc, o, err) || read_inter(t, doc, o, err) || json_get_object(doc, o, "ramp", true, &ramp, err) ||
+      json_check_keys(doc, ramp, ramp_keys, err) || read_axis(doc, ramp, "nic_bytes", &t->ramp_bytes, err) ||
       read_column(doc, ramp, "efficiency_frac", (size_t)t->ramp_bytes.n, t->ramp_log_efficiency, err))
     return -1;
   for (int i = 0; i < t->ramp_bytes.n; i++)
@@ -319,9 +323,8 @@ static int read_network(struct network_table *t, const struct json_doc *doc, str
 }
 
 static int read_all(struct params *p, const struct json_doc *doc, struct err *err) {
-  static const char *const keys[] = {"schema",       "gpu",  "source",  "gemm",    "attention",
-                                     "memory_bound", "host", "in_step", "overlap", "reserve",
-                                     "network",      NULL};
+  static const char *const keys[] = {"schema", "gpu",     "source",  "gemm",    "attention", "memory_bound",
+                                     "host",   "in_step", "overlap", "reserve", "network",   NULL};
   const char *gpu = "";
   if (json_check_keys(doc, doc->root, keys, err) || json_get_string(doc, doc->root, "gpu", true, &gpu, err))
     return -1;

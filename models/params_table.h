@@ -1,8 +1,9 @@
 /* params_table.h: the inside of struct params, for operation.c, collective.c and params.c only.
  *
- * Tables are piecewise linear in logarithms: log time over the logs of the axes. So a table whose nodes rise along every
- * axis gives a function that rises with work, the best rate is reached at a node, and a row that is a node is met. Below
- * its first value an axis is clamped (a floor); above its last value time grows in proportion (the saturated rate). */
+ * Tables are piecewise linear in logarithms: log time over the logs of the axes. So a table whose nodes rise along
+ * every axis gives a function that rises with work, the best rate is reached at a node, and a row that is a node is
+ * met. Below its first value an axis is clamped (a floor); above its last value time grows in proportion (the saturated
+ * rate). */
 #ifndef MODELS_PARAMS_TABLE_H
 #define MODELS_PARAMS_TABLE_H
 #include <stdbool.h>
@@ -22,7 +23,8 @@ struct axis {
   double log[AXIS_MAX]; /* natural, strictly rising */
 };
 
-/* Position on an axis: between nodes i and i + 1 with weight w of the latter; `beyond` = log of x over the last node. */
+/* Position on an axis: between nodes i and i + 1 with weight w of the latter; `beyond` = log of x over the last node.
+ */
 struct axis_place {
   int i;
   double w, beyond;
@@ -35,8 +37,8 @@ struct gemm_table {
   double wgrad_factor, best_flops_per_s;
 };
 
-/* Axes: keys per sequence, and query tiles: batch * kv_heads * ceil(q_len * heads/kv_heads / tile_rows), since the query
- * heads of one key head share tiles. */
+/* Axes: keys per sequence, and query tiles: batch * kv_heads * ceil(q_len * heads/kv_heads / tile_rows), since the
+ * query heads of one key head share tiles. */
 struct attention_table {
   bool causal;
   int64_t head_dim, tile_rows;
@@ -66,7 +68,7 @@ struct network_table {
   struct inter_curve inter[COLLECTIVE_KINDS];
   struct axis ramp_bytes; /* bytes through one NIC */
   double ramp_log_efficiency[AXIS_MAX];
-  double nvlink_bytes_per_s;           /* reached inside a node while a collective spans nodes */
+  double nvlink_bytes_per_s; /* reached inside a node while a collective spans nodes */
   double reference_nic_bytes_per_s, reference_nvlink_bytes_per_s; /* ports of the clusters that were measured */
 };
 

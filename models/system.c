@@ -8,9 +8,7 @@ const char *sp_kind_name(enum sp_kind k) {
   return names[k];
 }
 
-int system_sp_nodes(const struct system *s, int sp) {
-  return (int)ceil_div(sp, s->cluster->gpus_per_node);
-}
+int system_sp_nodes(const struct system *s, int sp) { return (int)ceil_div(sp, s->cluster->gpus_per_node); }
 
 static bool power_of_two(int v) { return v > 0 && (v & (v - 1)) == 0; }
 

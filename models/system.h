@@ -58,8 +58,8 @@ struct microbatch {
 /* Tokens of the group, padding included: batch*seqlen, sum of lengths, or batch*frames*positions. */
 int64_t microbatch_tokens(const struct system *s, const struct microbatch *mb);
 /* Tokens on the slowest rank. 1D: ceil(tokens / sp). 2D: space is sharded, the sum over samples of
- * frames * ceil(positions / sp). (Inside spatial attention DSP pads frames to a multiple of sp, or scatters the batch of
- * one-frame samples; see the lowering.) */
+ * frames * ceil(positions / sp). (Inside spatial attention DSP pads frames to a multiple of sp, or scatters the batch
+ * of one-frame samples; see the lowering.) */
 int64_t microbatch_local_tokens(const struct system *s, const struct microbatch *mb, int sp);
 
 #endif

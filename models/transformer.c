@@ -13,9 +13,9 @@
 #define MAX_DIMENSION (INT64_C(1) << 24)
 
 static const char *const model_keys[] = {
-    "schema",     "name",        "source",        "is_2d",       "causal",       "layers",
-    "hidden",     "heads",       "kv_heads",      "head_dim",    "ffn",          "mlp_matrices",
-    "vocab",      "qk_norm",     "norm_bias",     "linear_bias", "qkv_bias",     "tied_embeddings",
+    "schema",      "name",         "source",      "is_2d",         "causal",        "layers",
+    "hidden",      "heads",        "kv_heads",    "head_dim",      "ffn",           "mlp_matrices",
+    "vocab",       "qk_norm",      "norm_bias",   "linear_bias",   "qkv_bias",      "tied_embeddings",
     "in_channels", "out_channels", "text_tokens", "text_channels", "frequency_dim", "learned_positions",
     NULL};
 
@@ -40,8 +40,8 @@ static int read_common(struct transformer *m, const struct json_doc *doc, struct
       json_get_bool(doc, doc->root, "qk_norm", false, &m->qk_norm, err))
     return -1;
   if (strlen(name) >= sizeof m->name || strlen(source) >= sizeof m->source)
-    return json_error(doc, json_object_get(doc->root, "name"), err, "'name' or 'source' is too long (at most %zu and %zu)",
-                      sizeof m->name - 1, sizeof m->source - 1);
+    return json_error(doc, json_object_get(doc->root, "name"), err,
+                      "'name' or 'source' is too long (at most %zu and %zu)", sizeof m->name - 1, sizeof m->source - 1);
   strcpy(m->name, name);
   strcpy(m->source, source);
   m->layers = (int)layers;
@@ -50,8 +50,8 @@ static int read_common(struct transformer *m, const struct json_doc *doc, struct
     return json_error(doc, json_object_get(doc->root, "kv_heads"), err, "'kv_heads' %lld does not divide 'heads' %lld",
                       (long long)m->kv_heads, (long long)m->heads);
   if (m->head_dim == 0)
-    return json_error(doc, json_object_get(doc->root, "heads"), err, "'heads' must be at most 'hidden', got %lld and %lld",
-                      (long long)m->heads, (long long)m->hidden);
+    return json_error(doc, json_object_get(doc->root, "heads"), err,
+                      "'heads' must be at most 'hidden', got %lld and %lld", (long long)m->heads, (long long)m->hidden);
   return 0;
 }
 
@@ -80,8 +80,8 @@ static int read_1d(struct transformer *m, const struct json_doc *doc, struct err
 }
 
 static int read_2d(struct transformer *m, const struct json_doc *doc, struct err *err) {
-  static const char *const others[] = {"vocab",     "causal",      "tied_embeddings",   "norm_bias",
-                                       "qkv_bias",  "linear_bias", "learned_positions", NULL};
+  static const char *const others[] = {"vocab",    "causal",      "tied_embeddings",   "norm_bias",
+                                       "qkv_bias", "linear_bias", "learned_positions", NULL};
   if (refuse_keys(doc, others, "1D", err) ||
       json_get_int(doc, doc->root, "text_tokens", true, 1, MAX_DIMENSION, &m->text_tokens, err) ||
       json_get_int(doc, doc->root, "text_channels", true, 1, MAX_DIMENSION, &m->text_channels, err) ||
@@ -179,8 +179,8 @@ void transformer_list(FILE *out) {
     if (transformer_load(&m, names[i], &err))
       fprintf(out, "%-18s  %s\n", names[i], err.msg);
     else
-      fprintf(out, "%-18s  %s  %7.2fB  %3d %-6s  %s\n", names[i], m.is_2d ? "2D" : "1D",
-              (double)transformer_params(&m) * 1e-9, m.layers, m.is_2d ? "pairs" : "layers", m.source);
+      fprintf(out, "%-18s  %s  %8.1fM  %3d %-6s  %s\n", names[i], m.is_2d ? "2D" : "1D",
+              (double)transformer_params(&m) * 1e-6, m.layers, m.is_2d ? "pairs" : "layers", m.source);
   }
   free_presets(names);
 }

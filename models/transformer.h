@@ -20,7 +20,7 @@ struct transformer {
   int mlp_matrices; /* 2 gelu, 3 swiglu/geglu */
   int64_t vocab;    /* 1D */
   bool tied_embeddings;
-  bool norm_bias; /* layernorm (weight and bias) instead of RMSNorm (weight) */
+  bool norm_bias;   /* layernorm (weight and bias) instead of RMSNorm (weight) */
   bool linear_bias; /* every linear layer of a block has a bias (GPT-2 style) */
   bool qkv_bias;    /* only the q, k, v projections have one (Qwen2 style) */
   bool qk_norm;
@@ -31,10 +31,10 @@ struct transformer {
   int64_t frequency_dim;              /* width of the sinusoidal timestep and frame-rate embeddings */
 };
 
-/* `name_or_path`: a preset of models/presets/ (by its name) or a JSON file (schema dcpsim.model/1; its keys are the field
- * names above). kv_heads defaults to heads, head_dim to hidden/heads, ffn to 4*hidden, mlp_matrices to 2, booleans to
- * false. An unknown name is a usage error that lists the presets; an unknown key, a wrong type or a shape that does not
- * fit together is an error with file and line. */
+/* `name_or_path`: a preset of models/presets/ (by its name) or a JSON file (schema dcpsim.model/1; its keys are the
+ * field names above). kv_heads defaults to heads, head_dim to hidden/heads, ffn to 4*hidden, mlp_matrices to 2,
+ * booleans to false. An unknown name is a usage error that lists the presets; an unknown key, a wrong type or a shape
+ * that does not fit together is an error with file and line. */
 int transformer_load(struct transformer *out, const char *name_or_path, struct err *err);
 void transformer_list(FILE *out);
 
@@ -53,8 +53,9 @@ int64_t transformer_params(const struct transformer *m);
 
 /* Forward FLOPs of one sample by kind of operation (2 per multiply-add; causal attention halved). */
 struct sample_flops {
-  double gemm;      /* GEMMs whose input needs a gradient: backward is 2x these */
-  double edge_gemm; /* GEMMs on the model's inputs (patch, caption, timestep): backward is the weight gradient only, 1x */
+  double gemm; /* GEMMs whose input needs a gradient: backward is 2x these */
+  double
+      edge_gemm; /* GEMMs on the model's inputs (patch, caption, timestep): backward is the weight gradient only, 1x */
   double attention; /* self-attention (1D); spatial and cross-attention (2D) */
   double temporal;  /* 2D temporal attention, which eager frameworks may run as batched GEMMs; 0 for one frame */
 };

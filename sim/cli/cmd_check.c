@@ -77,7 +77,10 @@ static void print_text(FILE *out, const struct schedule_check *summary, const st
   }
   if (all->n > MAX_PRINTED)
     fprintf(out, "... and %zu more (--json lists all)\n", all->n - MAX_PRINTED);
-  fprintf(out, all->n ? "not ok: %zu finding%s in " : "ok: ", all->n, all->n == 1 ? "" : "s");
+  if (all->n > 0)
+    fprintf(out, "not ok: %zu finding%s in ", all->n, all->n == 1 ? "" : "s");
+  else
+    fputs("ok: ", out);
   fprintf(out, "%" PRId64 " iterations, %" PRId64 " samples\n", summary->iterations, summary->samples);
 }
 

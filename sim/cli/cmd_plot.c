@@ -30,7 +30,8 @@ static int draw(const struct plot *plot, const char *input, const char *out_path
 }
 
 static int run(int argc, char **argv, struct err *err) {
-  static const struct option options[] = {{"help", no_argument, NULL, 'h'}, {"output", required_argument, NULL, 'o'}, {0}};
+  static const struct option options[] = {
+      {"help", no_argument, NULL, 'h'}, {"output", required_argument, NULL, 'o'}, {0}};
   const char *out_path = NULL;
   int code;
   opterr = 0;

@@ -26,8 +26,8 @@ static void append(struct json_lines *l, const char *bytes, size_t n) {
   l->text[l->size] = '\0';
 }
 
-/* Reads up to a newline into l->text. 1, 0 at the end of the file, -1 when too long: unlike getline() it stops growing at
- * the limit, so a file without newlines cannot take all memory. */
+/* Reads up to a newline into l->text. 1, 0 at the end of the file, -1 when too long: unlike getline() it stops growing
+ * at the limit, so a file without newlines cannot take all memory. */
 static int read_line(struct json_lines *l) {
   bool any = false;
   l->size = 0;

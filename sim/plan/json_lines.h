@@ -13,10 +13,10 @@
 struct json_lines {
   const char *kind, *path; /* for messages: "schedule", "timeline"; not owned */
   FILE *file;
-  char *text;      /* the current line, NUL-terminated, without its newline; valid until the next read */
+  char *text; /* the current line, NUL-terminated, without its newline; valid until the next read */
   size_t size, cap;
-  int64_t line;    /* 1-based */
-  size_t limit;    /* JSON_LINES_MAX_BYTES; tests lower it */
+  int64_t line; /* 1-based */
+  size_t limit; /* JSON_LINES_MAX_BYTES; tests lower it */
   size_t block_at, block_size;
   char block[JSON_LINES_BLOCK_BYTES];
 };

@@ -28,7 +28,7 @@ void emit_gemm_backward(struct lowering *l, const char *data_name, const char *w
   emit_compute(l, weight_name, gemm_wgrad_time_s(p, k, n, m), work, 1);
 }
 
-static void emit_one_pass(struct lowering *l, const struct memory_pass *pass) {
+void emit_one_pass(struct lowering *l, const struct memory_pass *pass) {
   const struct transformer *m = l->system->model;
   double per_row = pass->hidden_u * (double)m->hidden + pass->ffn_u * (double)m->ffn +
                    pass->qkv_u * (double)((m->heads + 2 * m->kv_heads) * m->head_dim);

@@ -59,7 +59,7 @@ static void emit_attention(struct lowering *l, const struct split *p, bool backw
     bool more = block + 1 < p->r;
     if (more) /* K, V of the next block travel beside this block's attention; backward brings dK, dV, too */
       emit_exchange(l, "ring_kv", COLLECTIVE_SEND_RECV, p->r, p->r_nodes, p->hop_bytes * (backward ? 2 : 1));
-    emit_compute(l, name, block_s[block > 0], WORK_ATTENTION, 1);
+    emit_compute(l, name, block_s[block > 0] * l->system->framework->attention_time_factor, WORK_ATTENTION, 1);
     l->program->ops[l->program->n_ops - 1].skip_last_exchange = more;
   }
 }

@@ -75,14 +75,16 @@ static double self_attention_s(const struct lowering *l, const struct extent *e,
     if (b.unfused_attention)
       return UNFUSED_ATTENTION_S * (double)(a.heads * a.batch) * (backward ? 2.5 : 1);
   }
-  return backward ? attention_backward_time_s(p, &a) : attention_forward_time_s(p, &a);
+  return l->system->framework->attention_time_factor *
+         (backward ? attention_backward_time_s(p, &a) : attention_forward_time_s(p, &a));
 }
 
 static double cross_attention_s(const struct lowering *l, const struct extent *e, bool backward) {
   const struct transformer *m = l->system->model;
   struct attention_shape a = {
       false, e->count, e->frames * ceil_div(e->positions, l->sp), m->text_tokens, m->heads, m->kv_heads, m->head_dim};
-  return backward ? attention_backward_time_s(l->system->params, &a) : attention_forward_time_s(l->system->params, &a);
+  return l->system->framework->attention_time_factor * (backward ? attention_backward_time_s(l->system->params, &a)
+                                                                 : attention_forward_time_s(l->system->params, &a));
 }
 
 static void emit_self_attention(struct lowering *l, const struct extents *e, int module, bool backward) {
@@ -125,6 +127,8 @@ static void emit_block_passes(struct lowering *l, const struct extents *e, int m
     l->text_rows = e->v[i].count * l->system->model->text_tokens;
     static const char *const none[] = {NULL};
     emit_other_passes(l, backward ? b.backward : b.forward, backward ? b.n_backward : b.n_forward, none);
+    if (l->sp == 1)
+      emit_one_pass(l, backward ? &b.strided_backward : &b.strided_forward);
   }
   l->rows = rows;
   l->text_rows = text_rows;
@@ -190,7 +194,7 @@ static void emit_inputs(struct lowering *l) {
   const struct system *s = l->system;
   const struct transformer *m = s->model;
   int64_t h = m->hidden, batch = l->mb->batch, tokens = microbatch_tokens(s, l->mb);
-  double copied = s->framework->host_copy_bytes_per_text_token * (double)l->text_rows;
+  double copied = s->framework->host_copy_bytes_per_text_token * (double)(l->text_rows * m->text_channels);
   if (copied > 0)
     emit_host(l, "host_copy", host_copy_time_s(s->params, copied));
   emit_gemm(l, "patch_embed", tokens, h, m->in_channels, WORK_TOKENS);

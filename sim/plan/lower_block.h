@@ -24,6 +24,8 @@ void emit_gemm_backward(struct lowering *l, const char *data_name, const char *w
 void emit_pass(struct lowering *l, const struct memory_pass *passes, int n, const char *name);
 /* All passes whose names are not in `emitted` (NULL-terminated). */
 void emit_other_passes(struct lowering *l, const struct memory_pass *passes, int n, const char *const *emitted);
+/* One pass, if it moves anything. */
+void emit_one_pass(struct lowering *l, const struct memory_pass *pass);
 /* An exchange among `ranks` members on `nodes` nodes. */
 void emit_exchange(struct lowering *l, const char *name, enum collective kind, int ranks, int nodes, double bytes);
 void emit_host(struct lowering *l, const char *name, double seconds);

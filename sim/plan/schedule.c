@@ -8,7 +8,8 @@
 
 #include "sim/base/units.h"
 
-/* ---- Weights ------------------------------------------------------------------------------------------------------ */
+/* ---- Weights ------------------------------------------------------------------------------------------------------
+ */
 
 /* Micro-batches that each rank runs in the step. Caller frees. */
 static int64_t *counts_of_ranks(const struct plan_iteration *it, int world) {
@@ -79,7 +80,8 @@ void schedule_weights(const struct plan_iteration *it, const struct sample_set *
     published_weights(it, world, weights);
 }
 
-/* ---- Writing ------------------------------------------------------------------------------------------------------ */
+/* ---- Writing ------------------------------------------------------------------------------------------------------
+ */
 
 struct schedule_writer {
   struct output out;

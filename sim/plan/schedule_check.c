@@ -1,5 +1,5 @@
-/* The rules of `check`, each a function that tells what breaks it. Rules whose ground is missing (a model that cannot be
- * loaded, ranks out of range) are skipped: what is missing has been told already. */
+/* The rules of `check`, each a function that tells what breaks it. Rules whose ground is missing (a model that cannot
+ * be loaded, ranks out of range) are skipped: what is missing has been told already. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -14,7 +14,8 @@
 
 /* What is known of a sample. */
 enum fate { FATE_NONE, FATE_SCHEDULED, FATE_DROPPED, FATE_INFEASIBLE, FATE_OVERLONG, FATE_SPLIT };
-static const char *const fate_names[] = {"nowhere", "scheduled", "dropped", "infeasible", "overlong", "split in pieces"};
+static const char *const fate_names[] = {"nowhere",    "scheduled", "dropped",
+                                         "infeasible", "overlong",  "split in pieces"};
 
 /* A piece of a split sample. Lengths are known of scheduled pieces only. */
 struct piece {
@@ -46,7 +47,8 @@ struct check {
 
 #define tell(c, iteration, group, rule, ...) schedule_reader_tell(&(c)->reader, iteration, group, rule, __VA_ARGS__)
 
-/* ---- The header --------------------------------------------------------------------------------------------------- */
+/* ---- The header ---------------------------------------------------------------------------------------------------
+ */
 
 /* Loads what the header names; a failure is a finding. */
 static void check_modules(struct check *c) {
@@ -119,7 +121,8 @@ static void load_system(struct check *c) {
                   h->memory_cap_bytes > 0 && h->world == cluster_gpus(&c->cluster);
 }
 
-/* ---- Coverage ----------------------------------------------------------------------------------------------------- */
+/* ---- Coverage -----------------------------------------------------------------------------------------------------
+ */
 
 static void sample_name(uint32_t id, uint32_t offset, char *buf, size_t size) {
   if (offset == SCHEDULE_WHOLE)
@@ -233,7 +236,8 @@ static void check_missing(struct check *c) {
   }
 }
 
-/* ---- Groups ------------------------------------------------------------------------------------------------------- */
+/* ---- Groups -------------------------------------------------------------------------------------------------------
+ */
 
 static bool power_of_two(int v) { return v > 0 && (v & (v - 1)) == 0; }
 
@@ -284,7 +288,8 @@ static bool check_groups(struct check *c, const struct schedule_step *s) {
   return usable;
 }
 
-/* ---- Micro-batches ------------------------------------------------------------------------------------------------ */
+/* ---- Micro-batches ------------------------------------------------------------------------------------------------
+ */
 
 /* A micro-batch and where it is. */
 struct micro_batch_at {
@@ -396,8 +401,8 @@ static void check_micro_batches(struct check *c, const struct schedule_step *s, 
       for (int64_t k = 0; k < mb->count; k++) {
         uint32_t e = mb->samples[k];
         note_sample(c, s->iteration, (int64_t)g,
-                    (struct piece){s->samples.ids[e], s->samples.offsets[e],
-                                   sample_tokens(s->samples.samples[e]), FATE_SCHEDULED});
+                    (struct piece){s->samples.ids[e], s->samples.offsets[e], sample_tokens(s->samples.samples[e]),
+                                   FATE_SCHEDULED});
       }
       check_shapes(c, &at);
       if (check_recompute(c, &at) && memory)
@@ -406,7 +411,8 @@ static void check_micro_batches(struct check *c, const struct schedule_step *s, 
   }
 }
 
-/* ---- Weights ------------------------------------------------------------------------------------------------------ */
+/* ---- Weights ------------------------------------------------------------------------------------------------------
+ */
 
 static void check_weights(struct check *c, const struct schedule_step *s) {
   size_t n = s->plan.n_micro_batches;
@@ -433,7 +439,8 @@ static void check_weights(struct check *c, const struct schedule_step *s) {
     tell(c, s->iteration, -1, "weights", "the weights of the iteration sum to %.12g, not 1", sum);
 }
 
-/* ---- The whole ---------------------------------------------------------------------------------------------------- */
+/* ---- The whole ----------------------------------------------------------------------------------------------------
+ */
 
 static void check_step(struct check *c, const struct schedule_step *s) {
   c->counts.iterations++;

@@ -9,7 +9,8 @@
 #include "sim/base/units.h"
 #include "traces/trace.h"
 
-/* ---- Findings ----------------------------------------------------------------------------------------------------- */
+/* ---- Findings -----------------------------------------------------------------------------------------------------
+ */
 
 void schedule_reader_tell(struct schedule_reader *r, int64_t iteration, int64_t group, const char *rule,
                           const char *fmt, ...) {
@@ -60,7 +61,8 @@ static void check_keys(struct place *p, const json_t *object, const char *const 
   }
 }
 
-/* ---- Values of keys ----------------------------------------------------------------------------------------------- */
+/* ---- Values of keys -----------------------------------------------------------------------------------------------
+ */
 
 static const json_t *get(struct place *p, const json_t *object, const char *key, bool required) {
   const json_t *value = json_object_get(object, key);
@@ -108,8 +110,7 @@ static double get_time(struct place *p, const json_t *object) {
   double v = get_number(p, object, "predicted_time_s");
   if (v < 0)
     schedule_reader_tell(p->reader, p->iteration, p->group, "time",
-                         "line %" PRId64 ": 'predicted_time_s' must not be negative, got %g", p->reader->lines.line,
-                         v);
+                         "line %" PRId64 ": 'predicted_time_s' must not be negative, got %g", p->reader->lines.line, v);
   return v;
 }
 
@@ -176,13 +177,14 @@ static bool read_id(const json_t *value, uint32_t *id, uint32_t *offset) {
   return true;
 }
 
-/* ---- The header --------------------------------------------------------------------------------------------------- */
+/* ---- The header ---------------------------------------------------------------------------------------------------
+ */
 
 static const char *const header_keys[] = {
-    "schema",  "world",   "gpus_per_node", "model",     "cluster",          "params",    "policy",  "trace",
-    "samples_total", "dropped", "infeasible", "overlong", "partial", "seed", "zero",      "shard",   "sp_kind",
-    "framework",     "memory_cap_bytes",     "weighting", "modules",          "grad_dtype", "head_chunk", "offload",
-    NULL};
+    "schema",     "world",         "gpus_per_node", "model",      "cluster",          "params",    "policy",
+    "trace",      "samples_total", "dropped",       "infeasible", "overlong",         "partial",   "seed",
+    "zero",       "shard",         "sp_kind",       "framework",  "memory_cap_bytes", "weighting", "modules",
+    "grad_dtype", "head_chunk",    "offload",       NULL};
 
 static void id_list_add(struct schedule_id_list *list, uint32_t id, uint32_t offset) {
   if (list->n == list->cap) {
@@ -333,7 +335,8 @@ void schedule_reader_close(struct schedule_reader *r) {
   id_list_release(&r->overlong);
 }
 
-/* ---- Iterations --------------------------------------------------------------------------------------------------- */
+/* ---- Iterations ---------------------------------------------------------------------------------------------------
+ */
 
 static void step_clear(struct schedule_step *s, bool is_2d) {
   plan_iteration_clear(&s->plan);
@@ -425,8 +428,7 @@ static void read_recompute(struct place *p, const json_t *o, int n_modules, stru
 }
 
 static void read_micro_batch(struct place *p, const json_t *o, struct schedule_step *s) {
-  static const char *const keys[] = {"samples",          "shapes", "layout", "padded_shape",
-                                     "recompute_layers", "weight", NULL};
+  static const char *const keys[] = {"samples", "shapes", "layout", "padded_shape", "recompute_layers", "weight", NULL};
   static const char *const layouts[] = {"padded", "packed", NULL};
   if (!json_is_object(o)) {
     malformed(p, "a micro-batch must be an object");
@@ -443,8 +445,8 @@ static void read_micro_batch(struct place *p, const json_t *o, struct schedule_s
   if (padded && layout == 1)
     malformed(p, "'padded_shape' does not belong to layout \"packed\"");
   else if (padded && !read_shape(padded, s->samples.is_2d, &mb->shape))
-    malformed(p, "'padded_shape' must be %s, 1 to %u tokens",
-              s->samples.is_2d ? "[frames, positions]" : "[tokens]", TRACE_MAX_LENGTH);
+    malformed(p, "'padded_shape' must be %s, 1 to %u tokens", s->samples.is_2d ? "[frames, positions]" : "[tokens]",
+              TRACE_MAX_LENGTH);
   double weight = get_number(p, o, "weight");
   if (s->plan.n_micro_batches > s->weights_cap) {
     s->weights_cap = size_mul(s->plan.n_micro_batches, 2);

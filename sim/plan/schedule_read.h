@@ -1,5 +1,5 @@
-/* schedule_read.h: reads a schedule file one line at a time. Whatever is malformed is told to a callback, with its place,
- * and reading goes on: the checker lists every finding, a player stops at the first. */
+/* schedule_read.h: reads a schedule file one line at a time. Whatever is malformed is told to a callback, with its
+ * place, and reading goes on: the checker lists every finding, a player stops at the first. */
 #ifndef SIM_PLAN_SCHEDULE_READ_H
 #define SIM_PLAN_SCHEDULE_READ_H
 #include <stdbool.h>
@@ -19,28 +19,28 @@ struct schedule_id_list {
 
 /* One line: the iteration and its samples. */
 struct schedule_step {
-  int64_t iteration;         /* -1 when the line does not say */
+  int64_t iteration; /* -1 when the line does not say */
   double predicted_time_s;
   struct plan_iteration plan; /* micro-batches name their samples by index into `samples` */
   struct sample_set samples;  /* of this step only; ids and offsets are set (offsets as in schedule_id_list) */
   int64_t samples_cap;
-  double *weights;           /* one per micro-batch */
+  double *weights; /* one per micro-batch */
   double *group_time_s;
   size_t weights_cap, group_times_cap;
-  bool complete;             /* nothing of the line was unreadable */
+  bool complete; /* nothing of the line was unreadable */
 };
 
 struct schedule_reader {
   struct json_lines lines;
   void (*finding)(void *context, const struct schedule_finding *f);
   void *context;
-  int64_t findings;          /* told so far */
+  int64_t findings;              /* told so far */
   struct schedule_header header; /* numbers that are missing or malformed: -1; strings: "" */
   bool has_sp_kind, has_weighting;
   struct schedule_id_list dropped, infeasible, overlong;
   char modules[2][32];
-  int n_modules;             /* 0 when malformed */
-  bool is_2d;                /* two modules: shapes are [frames, positions] */
+  int n_modules; /* 0 when malformed */
+  bool is_2d;    /* two modules: shapes are [frames, positions] */
   int64_t unreadable_lines;
 };
 

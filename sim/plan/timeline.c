@@ -15,9 +15,12 @@
 #define MAX_NAMES 1000 /* distinct operation names that a file may hold: found by linear search */
 
 static const char *const category_names[TIMELINE_CATEGORIES] = {
-    [TIMELINE_CAT_COMPUTE] = "compute",         [TIMELINE_CAT_RECOMPUTE] = "recompute",
-    [TIMELINE_CAT_SP_EXCHANGE] = "sp_exchange", [TIMELINE_CAT_GRAD_SYNC] = "grad_sync",
-    [TIMELINE_CAT_OPTIMIZER] = "optimizer",     [TIMELINE_CAT_HOST] = "host",
+    [TIMELINE_CAT_COMPUTE] = "compute",
+    [TIMELINE_CAT_RECOMPUTE] = "recompute",
+    [TIMELINE_CAT_SP_EXCHANGE] = "sp_exchange",
+    [TIMELINE_CAT_GRAD_SYNC] = "grad_sync",
+    [TIMELINE_CAT_OPTIMIZER] = "optimizer",
+    [TIMELINE_CAT_HOST] = "host",
     [TIMELINE_CAT_IDLE] = "idle",
 };
 
@@ -50,7 +53,8 @@ void timeline_release(struct timeline *t) {
   *t = (struct timeline){0};
 }
 
-/* ---- Groups: one process each ------------------------------------------------------------------------------------- */
+/* ---- Groups: one process each -------------------------------------------------------------------------------------
+ */
 
 struct group {
   int32_t first_rank, sp;
@@ -96,7 +100,8 @@ static void group_name(struct group g, char *buf, size_t size) {
     snprintf(buf, size, "ranks %" PRId32 "-%" PRId32 " (SP %" PRId32 ")", g.first_rank, g.first_rank + g.sp - 1, g.sp);
 }
 
-/* ---- Writing: one event per line, which is what timeline_read relies on ------------------------------------------- */
+/* ---- Writing: one event per line, which is what timeline_read relies on -------------------------------------------
+ */
 
 static void begin_event(FILE *f, bool *first) {
   fputs(*first ? "\n" : ",\n", f);
@@ -175,7 +180,8 @@ int timeline_write(const struct timeline *t, const char *path, struct err *err) 
   return output_commit(&out, err);
 }
 
-/* ---- Reading ------------------------------------------------------------------------------------------------------ */
+/* ---- Reading ------------------------------------------------------------------------------------------------------
+ */
 
 struct reader {
   struct json_lines lines;

@@ -7,9 +7,10 @@
 #include "sim/base/err.h"
 #include "sim/base/units.h"
 
-/* The times that occur, each once, in order of first occurrence. */
+/* The times that occur, each once. */
 struct distinct {
   double time_s;
+  int first;   /* entry that has it first */
   int largest; /* int(cap / time_s): the most micro-batches considered */
   int count;   /* entries with this time */
   int k;       /* choice at the target looked at */
@@ -29,20 +30,22 @@ static double penalty_of(int k, double time_s, double target_s) {
   return over_s > 0 ? 1.2 * over_s : target_s - k * time_s;
 }
 
-/* The penalty falls towards the target and rises beyond it, so only the neighbours of floor(target/time) can be least
- * (two of them: the division may round across an integer). */
+/* The penalty falls towards the target and rises beyond it, so the least one is at the last k not above the target or
+ * at the next: two to compare, around a quotient that may be rounded across an integer. The first of equal ones. */
 static void choose_k(struct distinct *d, double target_s) {
-  int middle = (int)(target_s / d->time_s);
-  middle = middle < d->largest ? middle : d->largest;
-  int from = middle > 2 ? middle - 1 : 1, to = middle + 1 < d->largest ? middle + 1 : d->largest;
-  d->k = from;
-  d->penalty = penalty_of(from, d->time_s, target_s);
-  for (int k = from + 1; k <= to; k++) {
-    double penalty = penalty_of(k, d->time_s, target_s);
-    if (penalty < d->penalty) {
-      d->penalty = penalty;
-      d->k = k;
-    }
+  int low = (int)(target_s / d->time_s);
+  low = low < d->largest ? low : d->largest;
+  if (low > 1 && low * d->time_s > target_s)
+    low--;
+  low = low > 1 ? low : 1;
+  d->k = low;
+  d->penalty = penalty_of(low, d->time_s, target_s);
+  if (low == d->largest)
+    return;
+  double next = penalty_of(low + 1, d->time_s, target_s);
+  if (next < d->penalty) {
+    d->penalty = next;
+    d->k = low + 1;
   }
 }
 
@@ -78,31 +81,52 @@ static int by_time(const void *a, const void *b) {
   return *x < *y ? -1 : *x > *y; /* same array: entry order */
 }
 
+/* The times that cost most where they miss come first: they rule a target out soonest. */
+static int by_weight(const void *a, const void *b) {
+  const struct distinct *x = a, *y = b;
+  double wx = x->count * x->time_s, wy = y->count * y->time_s;
+  return wx != wy ? (wx < wy) - (wx > wy) : x->first - y->first;
+}
+
+static int by_first(const void *a, const void *b) {
+  const struct distinct *const *x = a, *const *y = b;
+  return (*x)->first - (*y)->first;
+}
+
 /* Fills kind[] and distinct[]; returns the longest time. Groups equal times by sorting, O(n log n). */
 static double find_distinct(struct search *s, const double *times) {
   const double **sorted = xmalloc(size_mul((size_t)s->n, sizeof *sorted));
-  int *first_of = xmalloc(size_mul((size_t)s->n, sizeof *first_of)); /* per entry: first entry with its time */
+  int *kind_of_first = xmalloc(size_mul((size_t)s->n, sizeof *kind_of_first));
   for (int i = 0; i < s->n; i++)
     sorted[i] = &times[i];
   qsort(sorted, (size_t)s->n, sizeof *sorted, by_time);
   for (int i = 0; i < s->n; i++) {
-    int entry = (int)(sorted[i] - times);
-    bool same = i > 0 && *sorted[i - 1] == *sorted[i];
-    first_of[entry] = same ? first_of[sorted[i - 1] - times] : entry;
+    if (i == 0 || *sorted[i] != *sorted[i - 1])
+      s->distinct[s->n_distinct++] = (struct distinct){.time_s = *sorted[i], .first = (int)(sorted[i] - times)};
+    s->distinct[s->n_distinct - 1].count++;
+    s->kind[sorted[i] - times] = s->distinct[s->n_distinct - 1].first;
   }
+  qsort(s->distinct, (size_t)s->n_distinct, sizeof *s->distinct, by_weight);
+  for (int d = 0; d < s->n_distinct; d++)
+    kind_of_first[s->distinct[d].first] = d;
+  for (int i = 0; i < s->n; i++)
+    s->kind[i] = kind_of_first[s->kind[i]];
   double longest_s = *sorted[s->n - 1];
-  for (int i = 0; i < s->n; i++) {
-    if (first_of[i] == i) {
-      s->kind[i] = s->n_distinct;
-      s->distinct[s->n_distinct++] = (struct distinct){.time_s = times[i]};
-    } else {
-      s->kind[i] = s->kind[first_of[i]];
-    }
-    s->distinct[s->kind[i]].count++;
-  }
   free(sorted);
-  free(first_of);
+  free(kind_of_first);
   return longest_s;
+}
+
+/* All multiples of every time up to the cap, times in order of their first entry. */
+static void try_all_targets(struct search *s) {
+  const struct distinct **order = xmalloc(size_mul((size_t)s->n_distinct, sizeof *order));
+  for (int d = 0; d < s->n_distinct; d++)
+    order[d] = &s->distinct[d];
+  qsort(order, (size_t)s->n_distinct, sizeof *order, by_first);
+  for (int d = 0; d < s->n_distinct; d++)
+    for (int m = 1; m <= order[d]->largest && s->best_total > 0; m++)
+      try_target(s, m * order[d]->time_s);
+  free(order);
 }
 
 static void raise_to_min(int *gas, int n, int min_gas) {
@@ -128,9 +152,7 @@ void gas_choose(const double *times, int n, int max_gas, int min_gas, int *gas) 
     ASSERT(s.distinct[d].time_s > 0 && largest < GAS_MAX_MICRO_BATCHES + 1.0);
     s.distinct[d].largest = (int)largest;
   }
-  for (int d = 0; d < s.n_distinct; d++)
-    for (int m = 1; m <= s.distinct[d].largest && s.best_total > 0; m++)
-      try_target(&s, m * s.distinct[d].time_s);
+  try_all_targets(&s);
   for (int i = 0; i < n; i++)
     gas[i] = s.best_k[s.kind[i]];
   raise_to_min(gas, n, min_gas);

@@ -65,13 +65,13 @@ void policy_close(struct policy_run *run) {
   free(run);
 }
 
-static bool is_profiled(const struct bucket_profile *p, int sp, int64_t count) {
+static const struct candidate *find_profiled(const struct bucket_profile *p, int sp, int64_t count) {
   if (p->best.sp == sp && p->best.batch == count)
-    return true;
+    return &p->best;
   for (int i = 0; i < p->n_detail; i++)
     if (p->detail[i].sp == sp && p->detail[i].batch == count)
-      return true;
-  return false;
+      return &p->detail[i];
+  return NULL;
 }
 
 /* The rules plan with scaled or whole times of a bucket; what such a micro-batch takes is asked once it is decided. */
@@ -89,8 +89,10 @@ static void set_exact_times(struct policy_run *run, struct plan_iteration *it) {
   for (size_t i = 0; i < it->n_groups; i++)
     for (size_t j = 0; j < it->groups[i].n_micro_batches; j++) {
       struct plan_micro_batch *m = &it->micro_batches[it->groups[i].first_micro_batch + j];
-      if (m->bucket >= 0 && !is_profiled(&run->in.profile->buckets[m->bucket], it->groups[i].sp, m->count))
-        m->time_s = exact_time_s(run, it->groups[i].sp, m);
+      if (m->bucket < 0)
+        continue;
+      const struct candidate *c = find_profiled(&run->in.profile->buckets[m->bucket], it->groups[i].sp, m->count);
+      m->time_s = c ? c->time_s : exact_time_s(run, it->groups[i].sp, m);
     }
 }
 

@@ -9,7 +9,8 @@
 
 extern char **environ;
 
-/* ---- The script --------------------------------------------------------------------------------------------------- */
+/* ---- The script ---------------------------------------------------------------------------------------------------
+ */
 
 /* Fonts by their generic name: fontconfig and browsers each have one. 900 x 500 in all three. */
 static const struct {
@@ -75,8 +76,9 @@ static int count_characters(const unsigned char *s) {
   return count;
 }
 
-/* In single quotes gnuplot knows one escape, '' for a quote; no backslash, backquote, macro or format. Enhanced text is
- * off in every terminal. */
+/* In single quotes gnuplot knows one escape, '' for a quote, and that one fails where the text begins with it: quotes
+ * become typographic ones, so nothing is left to escape. Enhanced text is off in every terminal. Never use the text as
+ * the label of a tic: those are printf formats. */
 void gnuplot_text(FILE *out, const char *text, int max_chars) {
   const unsigned char *s = (const unsigned char *)text;
   bool cut = max_chars > 0 && count_characters(s) > max_chars;
@@ -86,7 +88,7 @@ void gnuplot_text(FILE *out, const char *text, int max_chars) {
     if (n == 0)
       fputc('?', out);
     else if (*s == '\'')
-      fputs("''", out);
+      fputs("\xe2\x80\x99", out);
     else
       fwrite(s, 1, (size_t)n, out);
     s += n ? n : 1;
@@ -97,8 +99,7 @@ void gnuplot_text(FILE *out, const char *text, int max_chars) {
 void gnuplot_title(struct gnuplot *g, const char *title, const char *subtitle) {
   fputs("set label ", g->script);
   gnuplot_text(g->script, title, 70);
-  fprintf(g->script, " at screen 0.025,0.945 left textcolor rgb '#%06X' font ',%d'\n", COLOUR_TEXT,
-          g->title_points);
+  fprintf(g->script, " at screen 0.025,0.945 left textcolor rgb '#%06X' font ',%d'\n", COLOUR_TEXT, g->title_points);
   fputs("set label ", g->script);
   gnuplot_text(g->script, subtitle, 110);
   fprintf(g->script, " at screen 0.025,0.885 left textcolor rgb '#%06X'\n", COLOUR_FAINT);
@@ -136,7 +137,8 @@ bool colour_is_light(unsigned colour) {
   return 299 * r + 587 * g + 114 * b > 140000; /* perceived brightness, of 255000 */
 }
 
-/* ---- Running ------------------------------------------------------------------------------------------------------ */
+/* ---- Running ------------------------------------------------------------------------------------------------------
+ */
 
 static int start(pid_t *pid, FILE *script, FILE *picture, FILE *messages) {
   static char *const argv[] = {"gnuplot", "-d", "-", NULL}; /* -d: no start-up files of the user's */

@@ -1,7 +1,7 @@
 /* gnuplot.h: a gnuplot script built in memory and run by gnuplot as a process.
  *
- * The script goes to gnuplot's standard input and the picture comes from its standard output, so no file name ever stands
- * in gnuplot code; text of the user's (names of traces, policies) stands there only through gnuplot_text(). */
+ * The script goes to gnuplot's standard input and the picture comes from its standard output, so no file name ever
+ * stands in gnuplot code; text of the user's (names of traces, policies) stands there only through gnuplot_text(). */
 #ifndef SIM_REPORT_GNUPLOT_H
 #define SIM_REPORT_GNUPLOT_H
 #include <stdbool.h>
@@ -33,8 +33,9 @@ struct gnuplot {
 void gnuplot_begin(struct gnuplot *g, const char *terminal);
 void gnuplot_release(struct gnuplot *g);
 
-/* Writes `text` as one gnuplot string, quotes included, in which nothing is special: control characters and broken UTF-8
- * become '?', more than `max_chars` characters (0: no limit) end in an ellipsis. */
+/* Writes `text` as one gnuplot string, quotes included, in which nothing is special: control characters and broken
+ * UTF-8 become '?', ' becomes a typographic quote, more than `max_chars` characters (0: no limit) end in an ellipsis.
+ * For labels only: a tic's label is a format. */
 void gnuplot_text(FILE *out, const char *text, int max_chars);
 
 /* The title line, and under it, fainter, what the data are. */

@@ -50,16 +50,14 @@ static int draw(const struct plot_input *in, struct gnuplot *g, struct err *err)
   write_bars(g, "padding", &v, true);
   fprintf(g->script,
           "set xrange [-0.6:%g]\nset yrange [0:%.9g]\nset grid noxtics ytics\nset tmargin screen 0.765\n"
-          "set ylabel 'percent'\n"
-          "set xtics (",
+          "set bmargin 2\nset ylabel 'percent'\nunset xtics\n",
           v.n - 0.4, max > 0 ? max * 1.12 : 1);
   for (int i = 0; i < v.n; i++) {
-    fputs(i ? ", " : "", g->script);
+    fputs("set label ", g->script);
     gnuplot_text(g->script, v.policies[i].name, 20);
-    fprintf(g->script, " %d", i);
+    fprintf(g->script, " at first %d, graph 0 center offset 0,-1 textcolor rgb '#%06X'\n", i, COLOUR_TEXT);
   }
   fprintf(g->script,
-          ") scale 0\n"
           "plot $imbalance using 1:2:3:4:5:6 with boxxyerror lc rgb '#%06X',"
           " $padding using 1:2:3:4:5:6 with boxxyerror lc rgb '#%06X'\n",
           COLOUR_VERMILLION, COLOUR_SKY);

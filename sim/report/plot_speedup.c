@@ -33,14 +33,12 @@ static void write_box(FILE *f, double x0, double x1, double row, double half, un
   fprintf(f, "%.9g %.9g %.9g %.9g %.9g %.9g %u\n", (x0 + x1) / 2, row, x0, x1, row - half, row + half, colour);
 }
 
-static void write_policy_tics(FILE *f, const struct result_view *v) {
-  fputs("set ytics (", f);
+static void write_policy_names(FILE *f, const struct result_view *v) {
   for (int i = 0; i < v->n; i++) {
-    fputs(i ? ", " : "", f);
+    fputs("set label ", f);
     gnuplot_text(f, v->policies[i].name, 20);
-    fprintf(f, " %g", row_of(v, i));
+    fprintf(f, " at graph 0, first %g right offset -1,0 textcolor rgb '#%06X'\n", row_of(v, i), COLOUR_TEXT);
   }
-  fputs(") scale 0\n", f);
 }
 
 static void draw_throughput(struct gnuplot *g, const struct result_view *v) {
@@ -71,8 +69,8 @@ static void draw_throughput(struct gnuplot *g, const struct result_view *v) {
     snprintf(text, sizeof text, "%.2f\xc3\x97", p->speedup);
     gnuplot_label(g, end + max / scale * 0.025, row_of(v, i), "left", COLOUR_TEXT, text);
   }
-  fprintf(g->script, "set xrange [0:%.9g]\nset xlabel '%s  (\xc3\x97 speedup)'\n",
-          max > 0 ? max / scale * 1.2 : 1, unit);
+  fprintf(g->script, "set xrange [0:%.9g]\nset xlabel '%s  (\xc3\x97 speedup)'\n", max > 0 ? max / scale * 1.2 : 1,
+          unit);
   fputs("plot $bars using 1:2:3:4:5:6:7 with boxxyerror lc rgb variable", g->script);
   if (whiskers)
     fprintf(g->script, ", $whiskers using 1:2:3:4 with xerrorbars pt 0 lw 1.5 lc rgb '#%06X'", COLOUR_TEXT);
@@ -140,13 +138,14 @@ static int draw(const struct plot_input *in, struct gnuplot *g, struct err *err)
   double middle = names + (0.97 - names) * 0.44;
   fputs("set multiplot\n", g->script);
   gnuplot_title(g, "Throughput by policy, and where the GPUs' time goes", v.subtitle);
-  fprintf(g->script, "set yrange [-0.6:%g]\nset grid noytics xtics\nset bmargin screen 0.245\nset tmargin screen 0.82\n",
-          v.n - 0.4);
-  write_policy_tics(g->script, &v);
+  fprintf(
+      g->script,
+      "set yrange [-0.6:%g]\nunset ytics\nset grid noytics xtics\nset bmargin screen 0.245\nset tmargin screen 0.82\n",
+      v.n - 0.4);
+  write_policy_names(g->script, &v);
   fprintf(g->script, "set lmargin screen %.4f\nset rmargin screen %.4f\n", names, middle);
   draw_throughput(g, &v);
-  fprintf(g->script, "set lmargin screen %.4f\nset rmargin screen 0.97\nset ytics format ''\nunset ytics\n",
-          middle + 0.03);
+  fprintf(g->script, "set lmargin screen %.4f\nset rmargin screen 0.97\n", middle + 0.03);
   draw_legend(g, &v);
   draw_shares(g, &v);
   fputs("unset multiplot\n", g->script);

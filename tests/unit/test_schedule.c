@@ -11,7 +11,8 @@
 #include "sim/plan/schedule.h"
 #include "sim/plan/schedule_read.h"
 
-/* ---- An example: two iterations, every kind of micro-batch -------------------------------------------------------- */
+/* ---- An example: two iterations, every kind of micro-batch --------------------------------------------------------
+ */
 
 static char folder[64], path[96];
 
@@ -128,7 +129,8 @@ static void write_file(const char *text) {
   fclose(f);
 }
 
-/* ---- Findings ----------------------------------------------------------------------------------------------------- */
+/* ---- Findings -----------------------------------------------------------------------------------------------------
+ */
 
 struct found {
   int n;
@@ -178,7 +180,8 @@ static void expect_after(const char *from, const char *to, const char *rule, con
   expect_one(rule, says);
 }
 
-/* ---- Writing ------------------------------------------------------------------------------------------------------ */
+/* ---- Writing ------------------------------------------------------------------------------------------------------
+ */
 
 Test(schedule, example_is_accepted) {
   struct err err = {0};
@@ -248,6 +251,61 @@ Test(schedule, reader_gives_back_the_plan) {
   plan_iteration_release(&it);
 }
 
+/* One iteration of one group over all 8 ranks, of the first entries of `samples`, written for a model. */
+static void write_one(const char *model_name, struct sample_set *samples, uint32_t n_run, struct sample padded,
+                      struct schedule_ids dropped) {
+  struct transformer model;
+  struct cluster cluster;
+  struct schedule_writer *w;
+  struct plan_iteration it = {0};
+  struct err err = {0};
+  double weight = 1, time_s = 2;
+  cr_assert_eq(transformer_load(&model, model_name, &err), 0);
+  cr_assert_eq(cluster_load(&cluster, "h200_8x1", &err), 0);
+  cr_assert_eq(params_load(&params, "h200_sxm", &err), 0);
+  struct schedule_header h = example_header(&cluster);
+  params_free(params);
+  snprintf(h.model, sizeof h.model, "%s", model_name);
+  h.sp_kind = model.is_2d ? SP_DSP : SP_ULYSSES;
+  h.samples_total = samples->ids ? 3 : samples->n;
+  plan_add_group(&it, 0, 8, -1);
+  add(&it, false, padded.a, 1, 0, n_run);
+  it.micro_batches[0].shape = padded;
+  it.micro_batches[0].recompute_blocks[1] = 2;
+  cr_assert_eq(schedule_writer_open(&w, path, &err), 0);
+  cr_assert_eq(schedule_writer_iteration(w, samples, &model, &it, &weight, 2, &time_s, &err), 0);
+  struct schedule_ids none = {0};
+  cr_assert_eq(schedule_writer_commit(w, &h, dropped, none, none, &err), 0);
+  plan_iteration_release(&it);
+}
+
+Test(schedule, videos_have_two_modules) {
+  struct sample videos[] = {{15, 144}, {12, 144}};
+  struct sample_set samples = {.is_2d = true, .n = 2, .samples = videos};
+  struct schedule_check summary;
+  write_one("tiny-2d", &samples, 2, (struct sample){15, 144}, (struct schedule_ids){0});
+  struct found found = check_file(&summary);
+  cr_assert_eq(found.n, 0, "%s: %s", found.v[0].rule, found.v[0].message);
+  char *text = read_file();
+  cr_assert(strstr(text, "\"modules\":[\"spatial\",\"temporal\"]") && strstr(text, "\"recompute_layers\":[1,2]") &&
+            strstr(text, "\"shapes\":[[15,144],[12,144]]"));
+  free(text);
+}
+
+Test(schedule, pieces_are_named_by_id_and_offset) {
+  struct sample pieces[] = {{1000, 1}, {500, 1}, {300, 1}, {1000, 1}, {7, 1}};
+  uint32_t ids[] = {0, 0, 1, 2, 2}, offsets[] = {0, 1000, 0, 0, 1000}; /* the last is dropped */
+  struct sample_set samples = {.n = 5, .samples = pieces, .ids = ids, .offsets = offsets};
+  struct schedule_check summary;
+  write_one("tiny-1d", &samples, 4, (struct sample){1024, 1}, (struct schedule_ids){&ids[4], &offsets[4], 1});
+  char *text = read_file();
+  cr_assert(strstr(text, "\"samples\":[[0,0],[0,1000],1,[2,0]]") && strstr(text, "\"dropped\":[[2,1000]]"), "%s", text);
+  free(text);
+  struct found found = check_file(&summary);
+  cr_assert_eq(found.n, 0, "%s", found.v[0].message);
+  cr_assert_eq(summary.samples, 3);
+}
+
 Test(schedule, published_weights_by_hand) {
   struct plan_iteration it = {0};
   struct sample_set samples = example_samples();
@@ -307,7 +365,8 @@ Test(schedule, a_full_disk_leaves_the_old_file) {
   free(text);
 }
 
-/* ---- One doctored schedule per rule ------------------------------------------------------------------------------- */
+/* ---- One doctored schedule per rule -------------------------------------------------------------------------------
+ */
 
 Test(schedule, header_findings) {
   expect_after("\"world\":8,", "", "header", "'world' is missing");
@@ -448,10 +507,12 @@ Test(schedule, times_are_not_negative) {
   expect_after("\"predicted_time_s\":0.75", "\"predicted_time_s\":null", "format", "must be a finite number");
 }
 
-/* ---- What is no schedule ------------------------------------------------------------------------------------------ */
+/* ---- What is no schedule ------------------------------------------------------------------------------------------
+ */
 
 Test(schedule, no_schedule_at_all) {
-  static const char *const bad[] = {"", "\n\n", "17\n5\n", "{\"schema\":\"dcpsim.result/1\"}\n", "{\"schema\":", "\x7f"};
+  static const char *const bad[] = {
+      "", "\n\n", "17\n5\n", "{\"schema\":\"dcpsim.result/1\"}\n", "{\"schema\":", "\x7f"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     struct schedule_check summary;
     struct found found = {0};

@@ -29,7 +29,8 @@ static void write_file(const char *text) {
 static const struct timeline_span spans[] = {
     {0, 1234567, "attention_forward", TIMELINE_COMPUTE, TIMELINE_CAT_COMPUTE, 0, 8, 4, 2},
     {1, 2, "all_to_all \"q\"", TIMELINE_EXCHANGE, TIMELINE_CAT_SP_EXCHANGE, 0, 0, 8, 0},
-    {INT64_C(90000000000001), INT64_C(90000000000004), "reduce_scatter", TIMELINE_SYNC, TIMELINE_CAT_GRAD_SYNC, 7, 31, 1, -1},
+    {INT64_C(90000000000001), INT64_C(90000000000004), "reduce_scatter", TIMELINE_SYNC, TIMELINE_CAT_GRAD_SYNC, 7, 31,
+     1, -1},
     {5, 9, "attention_forward", TIMELINE_COMPUTE, TIMELINE_CAT_RECOMPUTE, 1, 8, 4, 0},
 };
 enum { SPANS = sizeof spans / sizeof *spans };
@@ -110,9 +111,15 @@ Test(timeline, empty_is_valid) {
 
 Test(timeline, refuses_what_it_did_not_write) {
   static const char *const bad[] = {
-      "", "{}", "[1,2", "{\"traceEvents\":[\n", "{\"traceEvents\":[\n{\"ph\":\"X\"},\n]}",
+      "",
+      "{}",
+      "[1,2",
+      "{\"traceEvents\":[\n",
+      "{\"traceEvents\":[\n{\"ph\":\"X\"},\n]}",
       "{\"traceEvents\":[\n{\"name\":\"a\",\"cat\":\"compute\",\"ph\":\"X\",\"ts\":0,\"dur\":1,\"pid\":9,\"tid\":1}\n",
-      "{\"traceEvents\":[\n\x01\xff\n", "{\"traceEvents\":[\n],\"otherData\":{}}\n", "{\"traceEvents\":[\n]\n"};
+      "{\"traceEvents\":[\n\x01\xff\n",
+      "{\"traceEvents\":[\n],\"otherData\":{}}\n",
+      "{\"traceEvents\":[\n]\n"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     struct timeline t;
     struct err err = {0};

@@ -1,0 +1,27 @@
+/* job.h: one run of one policy at one SP degree with one shuffle: the unit of work of a thread. */
+#ifndef SIM_EXPERIMENT_JOB_H
+#define SIM_EXPERIMENT_JOB_H
+#include <stdatomic.h>
+
+#include "sim/experiment/experiment.h"
+
+struct job {
+  const struct experiment *x;
+  int policy; /* index into x->policies */
+  int sp;     /* 0: not a fixed-SP policy */
+  bool holds_all;
+  uint64_t seed;
+  struct experiment_outputs *outputs; /* NULL: nothing is written */
+  int64_t explain_step;               /* >= 0: play this step alone, for outputs->explain */
+  struct experiment_plan *plan;       /* not NULL: plan only, nothing is played */
+  _Atomic int64_t *samples_done;      /* for the progress bar */
+  /* out */
+  struct policy_result result;
+  int rc;
+  struct err err;
+};
+
+/* Sets rc, result or err. */
+void job_run(struct job *j);
+
+#endif

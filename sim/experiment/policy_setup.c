@@ -1,0 +1,290 @@
+#include "sim/experiment/policy_setup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/base/units.h"
+#include "sim/experiment/profile_model.h"
+#include "sim/experiment/program_cache.h"
+
+static bool is_packed(const struct policy *p) { return p->flags & POLICY_NEEDS_SAMPLES && strcmp(p->name, "packed") == 0; }
+
+/* ---- What one SP degree holds ---- */
+
+/* Which samples fit alone. 1D static and packed: those of up to `tokens`; else by bucket (2D: shape). */
+struct held {
+  bool by_tokens;
+  int64_t limit_tokens;
+  bool *buckets;
+  int64_t tokens;         /* held in all */
+  int64_t samples;
+  struct sample longest;  /* padded; 2D static: the longest of either extent */
+  int64_t pack_tokens;    /* packed: what fits */
+};
+
+static int64_t largest_pack(const struct experiment *x, const struct fit *f, int sp) {
+  struct sample *shapes = xmalloc(size_mul((size_t)x->bucketing.n + 1, sizeof *shapes));
+  for (int b = 0; b < x->bucketing.n; b++)
+    shapes[b] = x->bucketing.buckets[b].shape;
+  int64_t tokens = fit_pack_tokens(f, sp, shapes, x->bucketing.n);
+  free(shapes);
+  return tokens;
+}
+
+/* Static pads a sample to its bound: the longest sample whose bound fits. */
+static int64_t longest_padded(const struct experiment *x, const struct fit *f, int sp) {
+  int per_octave = (int)x->options.buckets_per_octave;
+  int64_t low = 0, high = 0;
+  for (int b = 0; b < x->bucketing.n; b++)
+    high = int64_max(high, x->bucketing.buckets[b].shape.a);
+  while (low < high) {
+    int64_t middle = low + (high - low + 1) / 2;
+    if (fit_padded(f, sp, 1, (struct sample){(uint32_t)bucket_bound(middle, per_octave), 1}))
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return low;
+}
+
+static void hold_by_tokens(struct held *h, const struct experiment *x) {
+  const struct sample_set *s = &x->samples;
+  for (int64_t i = 0; i < s->n; i++)
+    if (s->samples[i].a <= h->limit_tokens) {
+      h->tokens += s->samples[i].a;
+      h->samples++;
+      h->longest.a = s->samples[i].a > h->longest.a ? s->samples[i].a : h->longest.a;
+    }
+  h->longest.b = 1;
+}
+
+static void hold_by_bucket(struct held *h, const struct experiment *x, const struct policy *policy, const struct fit *f,
+                           int sp) {
+  bool widest = !(policy->flags & POLICY_BUCKETED); /* static pads each extent to the largest of its batch */
+  h->buckets = xcalloc((size_t)x->bucketing.n + 1, sizeof *h->buckets);
+  for (int b = 0; b < x->bucketing.n; b++) {
+    struct sample shape = x->bucketing.buckets[b].shape;
+    if (!fit_padded(f, sp, 1, shape) || (h->pack_tokens > 0 && sample_tokens(shape) > h->pack_tokens))
+      continue;
+    h->buckets[b] = true;
+    h->tokens += x->bucket_tokens[b];
+    h->samples += x->bucketing.buckets[b].samples;
+    if (widest) {
+      h->longest.a = shape.a > h->longest.a ? shape.a : h->longest.a;
+      h->longest.b = shape.b > h->longest.b ? shape.b : h->longest.b;
+    } else if (sample_tokens(shape) > sample_tokens(h->longest)) {
+      h->longest = shape;
+    }
+  }
+}
+
+static void held_init(struct held *h, const struct experiment *x, const struct policy *policy, const struct fit *f,
+                      int sp) {
+  *h = (struct held){.by_tokens = !(policy->flags & POLICY_BUCKETED) && !x->model.is_2d};
+  if (is_packed(policy)) {
+    h->pack_tokens = largest_pack(x, f, sp);
+    if (x->options.pack_tokens > 0)
+      h->pack_tokens = int64_min(h->pack_tokens, x->options.pack_tokens);
+  }
+  if (h->by_tokens) {
+    h->limit_tokens = is_packed(policy) ? h->pack_tokens : longest_padded(x, f, sp);
+    hold_by_tokens(h, x);
+    if (!is_packed(policy) && h->samples > 0)
+      h->longest.a = (uint32_t)bucket_bound(h->longest.a, (int)x->options.buckets_per_octave);
+  } else {
+    hold_by_bucket(h, x, policy, f, sp);
+  }
+}
+
+/* ---- Which SP degrees to try ---- */
+
+/* Whether --batch or --pack-tokens fit here; *largest: what would. */
+static bool accepts(const struct experiment *x, const struct policy *policy, const struct fit *f, int sp,
+                    const struct held *h, int64_t *largest) {
+  const struct experiment_options *o = &x->options;
+  if (is_packed(policy)) {
+    int64_t fits = largest_pack(x, f, sp);
+    *largest = int64_max(*largest, fits);
+    return o->pack_tokens <= fits;
+  }
+  if (o->batch == 0)
+    return true;
+  int64_t fits = fit_largest_batch(f, sp, h->longest, o->batch);
+  *largest = int64_max(*largest, fits);
+  return fits == o->batch;
+}
+
+static int refuse_size(const struct experiment *x, const struct policy *policy, int64_t largest, struct sample longest,
+                       struct err *err) {
+  if (is_packed(policy))
+    return err_usage(err, "--pack-tokens %lld does not fit in memory under policy '%s': the largest that does is %lld",
+                     (long long)x->options.pack_tokens, policy->name, (long long)largest);
+  return err_usage(err,
+                   "--batch %lld does not fit in memory at the longest sample (%lld tokens, padded) under policy '%s': "
+                   "the largest that does is %lld",
+                   (long long)x->options.batch, (long long)sample_tokens(longest), policy->name, (long long)largest);
+}
+
+static int refuse_all(const struct experiment *x, const struct policy *policy, const struct fit *f, int sp,
+                      struct err *err) {
+  struct sample least = x->bucketing.buckets[0].shape;
+  for (int b = 1; b < x->bucketing.n; b++)
+    if (sample_tokens(x->bucketing.buckets[b].shape) < sample_tokens(least))
+      least = x->bucketing.buckets[b].shape;
+  fit_error(f, sp, least, err);
+  return err_prefix(err, "policy '%s' can run no sample", policy->name);
+}
+
+/* Policies that choose SP degrees themselves: any that fits will do. */
+static int check_free_sp(const struct experiment *x, const struct policy *policy, const struct fit *f, bool *holds_all,
+                         struct err *err) {
+  int64_t largest = 0;
+  bool any = false, accepted = false, *held_buckets = xcalloc((size_t)x->bucketing.n + 1, sizeof *held_buckets);
+  struct sample longest = {0, 0};
+  for (int i = 0; i < x->n_sps; i++) {
+    struct held h;
+    held_init(&h, x, policy, f, x->sps[i]);
+    for (int b = 0; b < x->bucketing.n; b++)
+      held_buckets[b] = held_buckets[b] || h.buckets[b];
+    any = any || h.samples > 0;
+    if (sample_tokens(h.longest) > sample_tokens(longest))
+      longest = h.longest;
+    free(h.buckets);
+  }
+  *holds_all = true;
+  for (int b = 0; b < x->bucketing.n; b++)
+    *holds_all = *holds_all && held_buckets[b];
+  struct held at_longest = {.longest = longest};
+  for (int i = 0; any && i < x->n_sps; i++)
+    accepted = accepts(x, policy, f, x->sps[i], &at_longest, &largest) || accepted;
+  free(held_buckets);
+  if (!any)
+    return refuse_all(x, policy, f, x->sps[x->n_sps - 1], err);
+  return accepted ? 0 : refuse_size(x, policy, largest, longest, err);
+}
+
+static int fixed_sps(const struct experiment *x, const struct policy *policy, const struct fit *f, int *sps, int *n_sps,
+                     bool *holds_all, struct err *err) {
+  int64_t most = 0, largest = 0;
+  int last = 0, world = system_world(&x->system);
+  struct sample longest = {0, 0};
+  *n_sps = 0;
+  for (int i = 0; i < x->n_sps; i++) {
+    struct held h;
+    int sp = x->sps[i];
+    if (world % sp != 0 || (x->options.sp > 0 && sp != x->options.sp))
+      continue;
+    last = sp;
+    held_init(&h, x, policy, f, sp);
+    free(h.buckets);
+    if (h.samples == 0)
+      continue;
+    longest = sample_tokens(h.longest) > sample_tokens(longest) ? h.longest : longest;
+    if (!accepts(x, policy, f, sp, &h, &largest) || h.tokens < most)
+      continue;
+    if (h.tokens > most)
+      *n_sps = 0;
+    most = h.tokens;
+    *holds_all = h.samples == x->samples.n;
+    sps[(*n_sps)++] = sp;
+  }
+  if (*n_sps > 0)
+    return 0;
+  return longest.a > 0 ? refuse_size(x, policy, largest, longest, err) : refuse_all(x, policy, f, last, err);
+}
+
+int policy_setup_sps(const struct experiment *x, const struct policy *policy, int *sps, int *n_sps, bool *holds_all,
+                     struct err *err) {
+  struct fit f = experiment_fit(x, policy);
+  if (policy->flags & POLICY_FIXED_SP)
+    return fixed_sps(x, policy, &f, sps, n_sps, holds_all, err);
+  sps[0] = 0;
+  *n_sps = 1;
+  return check_free_sp(x, policy, &f, holds_all, err);
+}
+
+/* ---- Settled options ---- */
+
+static enum pick pick_of(const char *name) {
+  return strcmp(name, "published") == 0 ? PICK_PUBLISHED
+         : strcmp(name, "proportional") == 0 ? PICK_PROPORTIONAL
+                                             : PICK_DETERMINISTIC;
+}
+
+static enum packing packing_of(const char *name) {
+  return strcmp(name, "next_fit") == 0 ? PACKING_NEXT_FIT : strcmp(name, "bfd") == 0 ? PACKING_BFD : PACKING_LPT;
+}
+
+static void exclude(struct policy_setup *s, const struct experiment *x, const struct held *h) {
+  if (h->samples == x->samples.n)
+    return;
+  s->excluded = xcalloc((size_t)x->samples.n, sizeof *s->excluded);
+  for (int64_t i = 0; i < x->samples.n; i++)
+    s->excluded[i] = h->by_tokens ? x->samples.samples[i].a > h->limit_tokens : !h->buckets[x->samples.bucket[i]];
+}
+
+/* Largest power of two that fits at the longest sample. */
+static int64_t default_batch(const struct fit *f, int sp, struct sample longest) {
+  int64_t batch = 1;
+  while (batch < (INT64_C(1) << 30) && fit_padded(f, sp, batch * 2, longest))
+    batch *= 2;
+  return batch;
+}
+
+/* static and packed run any mixture of shapes with one number of recomputed blocks: the one their largest allows. (Packs of
+ * videos have no one largest, so they do not adapt.) */
+static void adapt_to_largest(struct policy_setup *s, int sp, const struct held *h, bool packed) {
+  int *blocks = s->options.full_recompute_blocks;
+  const struct system *system = s->fit.system;
+  fit_blocks(&s->fit, blocks);
+  if (packed && system->model->is_2d)
+    return;
+  struct sample shape = h->longest;
+  if (packed)
+    shape = (struct sample){1, 1};
+  struct microbatch mb = microbatch_padded(system, s->options.batch, shape, blocks);
+  if (packed) {
+    mb.batch = 1;
+    mb.seqlen = s->options.pack_tokens;
+  }
+  fit_adapt(&s->fit, sp, &mb, blocks);
+}
+
+static void settle_unbucketed(struct policy_setup *s, const struct experiment *x, const struct policy *policy, int sp) {
+  const struct experiment_options *o = &x->options;
+  struct held h;
+  held_init(&h, x, policy, &s->fit, sp);
+  exclude(s, x, &h);
+  s->options.pack_tokens = h.pack_tokens;
+  if (!is_packed(policy))
+    s->options.batch = o->batch > 0 ? o->batch : default_batch(&s->fit, sp, h.longest);
+  adapt_to_largest(s, sp, &h, is_packed(policy));
+  free(h.buckets);
+}
+
+void policy_setup_init(struct policy_setup *s, const struct experiment *x, const struct policy *policy, int sp) {
+  const struct experiment_options *o = &x->options;
+  *s = (struct policy_setup){.fit = experiment_fit(x, policy)};
+  s->options = (struct policy_options){.remainder = o->drop_last ? REMAINDER_DROP_LAST : REMAINDER_FAIR,
+                                       .pick = pick_of(o->pick),
+                                       .max_gas = (int)o->max_gas,
+                                       .min_gas = o->min_gas > 0 ? (int)o->min_gas : policy->default_min_gas,
+                                       .tokens_per_step = o->tokens_per_step,
+                                       .packing = packing_of(o->packing),
+                                       .sp = sp,
+                                       .per_octave = (int)o->buckets_per_octave,
+                                       .shuffle = !o->no_shuffle,
+                                       .lockstep = o->zero == 3};
+  fit_blocks(&s->fit, s->options.full_recompute_blocks);
+  if (!(policy->flags & POLICY_BUCKETED))
+    settle_unbucketed(s, x, policy, sp);
+  else if (policy->flags & POLICY_FIXED_SP)
+    profile_model_make(&s->profile, policy, &s->fit, &x->bucketing, &sp, 1, o->batch);
+  else
+    profile_model_make(&s->profile, policy, &s->fit, &x->bucketing, x->sps, x->n_sps, o->batch);
+}
+
+void policy_setup_release(struct policy_setup *s) {
+  profile_release(&s->profile);
+  free(s->excluded);
+}

@@ -1,0 +1,64 @@
+#include "sim/experiment/profile_model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/base/units.h"
+#include "sim/experiment/program_cache.h"
+#include "sim/plan/lower.h"
+#include "sim/plan/program_time.h"
+#include "sim/policy/profile_search.h"
+
+struct search_context {
+  const struct fit *fit;
+  struct sample shape;
+};
+
+static bool fits(void *context, int sp, int64_t batch) {
+  const struct search_context *c = context;
+  return fit_padded(c->fit, sp, batch, c->shape);
+}
+
+/* Under adapted recomputation too the time is that of the micro-batch as it will run. */
+static double time_s(void *context, int sp, int64_t batch, int recompute_blocks[2]) {
+  const struct search_context *c = context;
+  struct microbatch mb = microbatch_padded(c->fit->system, batch, c->shape, (const int[2]){0, 0});
+  struct program p;
+  fit_adapt(c->fit, sp, &mb, mb.recompute_blocks);
+  memcpy(recompute_blocks, mb.recompute_blocks, sizeof mb.recompute_blocks);
+  lower_micro_batch(&p, c->fit->system, sp, &mb);
+  double seconds = program_time_s(&p);
+  program_release(&p);
+  return seconds;
+}
+
+/* Policies that neither fix one SP nor accumulate choose batch and SP anew per iteration: from the largest batches. */
+static bool search(const struct profile_search *s, const struct policy *policy, struct bucket_profile *b) {
+  if (policy->flags & POLICY_FIXED_SP)
+    return profile_search_fixed(s, s->sps[0], &b->best);
+  if (policy->flags & POLICY_UNEQUAL_COUNTS)
+    return profile_search_best(s, &b->best);
+  b->detail = xcalloc((size_t)s->n_sps, sizeof *b->detail);
+  return profile_search_largest(s, b->detail, &b->n_detail, &b->best);
+}
+
+void profile_model_make(struct profile *out, const struct policy *policy, const struct fit *fit,
+                        const struct bucketing *buckets, const int *sps, int n_sps, int64_t max_batch) {
+  *out = (struct profile){
+      .world = system_world(fit->system), .max_sp = sps[n_sps - 1], .n_buckets = buckets->n};
+  out->buckets = xcalloc((size_t)buckets->n + 1, sizeof *out->buckets);
+  for (int i = 0; i < buckets->n; i++) {
+    struct bucket_profile *b = &out->buckets[i];
+    struct search_context context = {fit, buckets->buckets[i].shape};
+    struct profile_search s = {.context = &context,
+                               .fits = fits,
+                               .time_s = time_s,
+                               .sps = sps,
+                               .n_sps = n_sps,
+                               .max_batch = max_batch};
+    memcpy(b->name, buckets->buckets[i].name, sizeof b->name);
+    b->shape = buckets->buckets[i].shape;
+    b->samples = buckets->buckets[i].samples;
+    b->infeasible = !search(&s, policy, b);
+  }
+}
