@@ -47,14 +47,14 @@ int schedule_writer_commit(struct schedule_writer *w, const struct schedule_head
                            struct schedule_ids infeasible, struct schedule_ids overlong, struct err *err);
 void schedule_writer_discard(struct schedule_writer *w); /* NULL is fine */
 
-/* The weight of each micro-batch of an iteration (policies.md "Gradient weighting"). published: rank r of the A ranks that
- * work weighs 1/A, shared equally by the micro-batches it runs; a micro-batch gets the sum over its ranks (for a group
- * that is alone on its ranks this is sp/(A*m)). per_token: its real tokens over the step's. */
+/* The weight of each micro-batch of an iteration (policies.md "Gradient weighting"). published: rank r of the A ranks
+ * that work weighs 1/A, shared equally by the micro-batches it runs; a micro-batch gets the sum over its ranks (for a
+ * group that is alone on its ranks this is sp/(A*m)). per_token: its real tokens over the step's. */
 void schedule_weights(const struct plan_iteration *it, const struct sample_set *samples, int world, bool per_token,
                       double *weights);
 
-/* Checking a file: every finding, one by one, to `finding`; returns the number of findings, or -1 when the file cannot be
- * read at all. The model, cluster and parameters named in the header are loaded for the memory rule. */
+/* Checking a file: every finding, one by one, to `finding`; returns the number of findings, or -1 when the file cannot
+ * be read at all. The model, cluster and parameters named in the header are loaded for the memory rule. */
 struct schedule_finding {
   int64_t iteration, group; /* -1: of the whole schedule */
   const char *rule;         /* static: "coverage", "ranks", "memory", "weights", "shape", "header", ... */
@@ -64,6 +64,7 @@ struct schedule_check {
   int64_t iterations, samples;
 };
 int64_t schedule_check(const char *path, struct schedule_check *summary,
-                       void (*finding)(void *context, const struct schedule_finding *f), void *context, struct err *err);
+                       void (*finding)(void *context, const struct schedule_finding *f), void *context,
+                       struct err *err);
 
 #endif

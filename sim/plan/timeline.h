@@ -23,20 +23,20 @@ enum timeline_category {
 const char *timeline_category_name(enum timeline_category c);
 
 struct timeline_span {
-  int64_t start_ns, end_ns;  /* since the start of the run */
-  const char *name;          /* operation, static */
+  int64_t start_ns, end_ns; /* since the start of the run */
+  const char *name;         /* operation, static */
   uint8_t stream, category;
   int32_t iteration, first_rank, sp, micro_batch; /* micro_batch -1: not of one */
 };
 
 struct timeline {
   char policy[32];
-  char run[256];             /* what was run, for titles: "wikipedia on llama2-7b, h200_8x4"; may be empty */
+  char run[256]; /* what was run, for titles: "wikipedia on llama2-7b, h200_8x4"; may be empty */
   struct timeline_span *spans;
   size_t n, cap;
-  size_t limit;              /* further spans are counted, not kept; 0: no limit */
+  size_t limit; /* further spans are counted, not kept; 0: no limit */
   size_t left_out;
-  char **names;              /* owned; what the spans' names point into after timeline_read */
+  char **names; /* owned; what the spans' names point into after timeline_read */
   size_t n_names, names_cap;
 };
 

@@ -35,8 +35,6 @@ static double penalty_of(int k, double time_s, double target_s) {
 static void choose_k(struct distinct *d, double target_s) {
   int low = (int)(target_s / d->time_s);
   low = low < d->largest ? low : d->largest;
-  if (low > 1 && low * d->time_s > target_s)
-    low--;
   low = low > 1 ? low : 1;
   d->k = low;
   d->penalty = penalty_of(low, d->time_s, target_s);

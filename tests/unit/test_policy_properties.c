@@ -221,6 +221,7 @@ static void check_run(const struct policy_input *in, const struct policy *policy
       cr_assert_eq(it.rounds, 1);
     }
   } while (rc > 0);
+  cr_assert(policy_next(run, &it, NULL) == 0 && it.n_groups == 0 && it.n_drops == 0, "the end stays the end");
   for (int64_t i = 0; i < in->samples->n; i++)
     cr_assert_eq(seen[i], is_feasible(in, policy, i), "%s: sample %d", policy->name, (int)i);
   policy_close(run);
@@ -373,6 +374,27 @@ Test(policy_properties, dcp_lowers_accumulation_in_proportion) {
     policy_close(run);
     plan_iteration_release(&it);
   }
+}
+
+/* Two groups of one bucket share its queue: 16 samples of 10 tokens, not twice that. */
+Test(policy_properties, dcp_counts_the_tokens_of_a_bucket_once) {
+  struct bucket_profile bucket = {.name = "b", .samples = 40, .best = {.sp = 1, .batch = 1, .time_s = 1}};
+  struct profile profile = {.world = 2, .max_sp = 2, .buckets = &bucket, .n_buckets = 1};
+  struct sample samples[40];
+  uint16_t of[40] = {0};
+  for (int i = 0; i < 40; i++)
+    samples[i] = (struct sample){10, 1};
+  struct sample_set set = {.n = 40, .samples = samples, .bucket = of};
+  struct policy_input in = {
+      .world = 2,
+      .profile = &profile,
+      .samples = &set,
+      .options = {.pick = PICK_DETERMINISTIC, .max_gas = 1, .min_gas = 8, .tokens_per_step = 160}};
+  struct policy_run *run = open_run("dcp", &in);
+  struct plan_iteration it = {0};
+  cr_assert(policy_next(run, &it, NULL) == 1 && it.groups[0].planned_gas == 8 && it.tokens == 160);
+  policy_close(run);
+  plan_iteration_release(&it);
 }
 
 /* Iterations own what they name. */

@@ -1,4 +1,5 @@
 /* Small epochs worked out by hand, one per policy. */
+#include "sim/policy/fill.h"
 #include "tests/unit/test_policy_helpers.h"
 
 struct epoch {
@@ -96,6 +97,80 @@ Test(policy_traces, dcp_rebalance_rechooses_batch_and_sp) {
   struct epoch e = run_epoch("dcp_rebalance", &in, want, 3);
   cr_assert(e.iterations == 3 && e.samples == 73 && e.dropped == 17, "%d %d", e.iterations, (int)e.samples);
   cr_assert_float_eq(e.time_s, 2.2 + 2.5 + 2.0, 1e-12);
+  profile_release(&p);
+}
+
+/* keep_last: an exhausted bucket's quick batch stays as it is; 2.5 samples round to 2. */
+Test(policy_traces, dcp_rebalance_details) {
+  static const struct row left_alone[] = {{"A", 1, 1, 1, 1.0, {{1, 1, 1.0, {0}}, {2, 1, 1.9, {0}}}},
+                                          {"B", 90, 1, 4, 2.0, {{1, 4, 2.0, {0}}}}};
+  static const struct row half[] = {{"R", 90, 1, 1, 2.5, {{1, 1, 2.5, {0}}}}, {"Q", 90, 1, 4, 4.0, {{1, 4, 4.0, {0}}}}};
+  static const char *const want_alone[] = {"A@1 1x1 | B@1 1x4 | B@1 1x4 | B@1 1x4"}, *const want_half[] = {
+                                                                                         "R@1 1x1 | Q@1 1x2"};
+  static const int picks[] = {0, 1};
+  struct policy_input in = {.injected_picks = picks,
+                            .n_injected_picks = 2,
+                            .options = {.remainder = REMAINDER_KEEP_LAST, .pick = PICK_DETERMINISTIC}};
+  struct profile p = profile_of_rows(left_alone, 2, 4, 4);
+  in.profile = &p;
+  in.world = 4;
+  run_epoch("dcp_rebalance", &in, want_alone, 1);
+  profile_release(&p);
+  p = profile_of_rows(half, 2, 2, 2);
+  in.world = 2;
+  run_epoch("dcp_rebalance", &in, want_half, 1);
+  profile_release(&p);
+}
+
+/* An sp that comes back stands at the end of the published list, hidden behind a larger one; fair puts it in place. */
+Test(policy_traces, sp_that_comes_back) {
+  static const struct row rows[] = {ROW("A", 3, 1, 1, 1.0), ROW("B", 3, 4, 1, 1.0)};
+  struct profile p = profile_of_rows(rows, 2, 8, 8);
+  for (int fair = 0; fair < 2; fair++) {
+    struct policy_input in = {.world = 8, .profile = &p, .options = {.pick = PICK_DETERMINISTIC}};
+    in.options.remainder = fair ? REMAINDER_FAIR : REMAINDER_KEEP_LAST;
+    struct fill f;
+    cr_assert_eq(fill_init(&f, &in, "test", true, NULL), 0);
+    cr_assert(fill_pick(&f, 8) == 1 && fill_pick(&f, 2) == 0);
+    fill_take(&f, 0, 3);
+    cr_assert_eq(fill_pick(&f, 2), -1);
+    fill_take(&f, 0, -2);
+    cr_assert(fill_pick(&f, 8) == (fair ? 1 : 0) && fill_pick(&f, 2) == (fair ? 0 : -1));
+    fill_take(&f, 1, 3);
+    cr_assert(fill_pick(&f, 2) == 0 && !fill_done(&f));
+    fill_take(&f, 0, 2);
+    cr_assert(fill_done(&f));
+    fill_release(&f);
+  }
+  profile_release(&p);
+}
+
+/* Shares of the picks from buckets of sp 1, 1, 1, 2, 4 with 1, 1, 2, 4, 8 micro-batches left. */
+Test(policy_traces, pick_rules) {
+  static const struct row rows[] = {ROW("A", 1, 1, 1, 1.0), ROW("B", 1, 1, 1, 1.0), ROW("C", 2, 1, 1, 1.0),
+                                    ROW("D", 4, 2, 1, 1.0), ROW("E", 8, 4, 1, 1.0)};
+  static const struct {
+    enum pick pick;
+    bool by_share;
+    double want[5];
+  } cases[] = {/* not cumulated: sp 1 below 3/5; sp 2 never (below 1/5 is below 3/5); else the last */
+               {PICK_PUBLISHED, false, {0.2, 0.2, 0.2, 0, 0.4}},
+               {PICK_PUBLISHED, true, {0.2, 0.2, 0.2, 0.2, 0.2}},
+               {PICK_PROPORTIONAL, false, {1. / 16, 1. / 16, 2. / 16, 4. / 16, 8. / 16}},
+               {PICK_DETERMINISTIC, false, {0, 0, 0, 0, 1}}};
+  struct profile p = profile_of_rows(rows, 5, 8, 8);
+  for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+    struct policy_input in = {.world = 8, .profile = &p, .options = {.pick = cases[c].pick}};
+    struct fill f;
+    int count[5] = {0};
+    cr_assert_eq(fill_init(&f, &in, "test", cases[c].by_share, NULL), 0);
+    for (int i = 0; i < 20000; i++)
+      count[fill_pick(&f, 8)]++;
+    for (int b = 0; b < 5; b++)
+      cr_assert_float_eq(count[b] / 20000.0, cases[c].want[b], 0.015, "case %zu bucket %d: %g", c, b,
+                         count[b] / 20000.0);
+    fill_release(&f);
+  }
   profile_release(&p);
 }
 

@@ -1,0 +1,79 @@
+/* rows.h: measured rows: what one operation of one shape took on a device. The input of calibrate check and fit.
+ *
+ * CSV with a header, base units. `op` and `time_s` are always needed, `dtype` too, and the shape columns of the row's
+ * operation:
+ *   attention_forward, attention_backward, attention_forward_backward: causal,batch,seqlen,heads,kv_heads,head_dim
+ *   gemm: m,n,k
+ *   rmsnorm, rmsnorm_backward, layernorm, layernorm_backward: m,n (rows, hidden)
+ *   all_reduce, all_gather, reduce_scatter, all_to_all, send_recv, broadcast, reduce, gather, scatter: ranks,nodes,bytes
+ * Further columns (device, library, source, check, ...) are kept as text. A file may mix operations; the columns that an
+ * operation does not use stay empty in its rows. */
+#ifndef CALIB_ROWS_H
+#define CALIB_ROWS_H
+#include <stdint.h>
+
+#include "calib/table.h"
+
+enum row_class { ROW_ATTENTION, ROW_GEMM, ROW_NORM, ROW_COLLECTIVE };
+
+enum row_op {
+  ROW_OP_ATTENTION_FORWARD,
+  ROW_OP_ATTENTION_BACKWARD,
+  ROW_OP_ATTENTION_FORWARD_BACKWARD,
+  ROW_OP_GEMM,
+  ROW_OP_RMSNORM,
+  ROW_OP_RMSNORM_BACKWARD,
+  ROW_OP_LAYERNORM,
+  ROW_OP_LAYERNORM_BACKWARD,
+  ROW_OP_ALL_REDUCE,
+  ROW_OP_ALL_GATHER,
+  ROW_OP_REDUCE_SCATTER,
+  ROW_OP_ALL_TO_ALL,
+  ROW_OP_SEND_RECV,
+  ROW_OP_BROADCAST,
+  ROW_OP_REDUCE,
+  ROW_OP_GATHER,
+  ROW_OP_SCATTER,
+  ROW_OPS
+};
+
+/* Places of a row's numbers in row.shape, by class: the order of the shape columns. */
+enum { ATTENTION_CAUSAL, ATTENTION_BATCH, ATTENTION_SEQLEN, ATTENTION_HEADS, ATTENTION_KV_HEADS, ATTENTION_HEAD_DIM };
+enum { GEMM_M, GEMM_N, GEMM_K };
+enum { NORM_ROWS, NORM_HIDDEN };
+enum { COLLECTIVE_RANKS, COLLECTIVE_NODES, COLLECTIVE_BYTES };
+#define ROW_SHAPE_MAX 6
+
+struct row {
+  enum row_op op;
+  const char *dtype; /* into the table: "bf16", "fp16", "fp32", "int8", ... */
+  int64_t shape[ROW_SHAPE_MAX];
+  double time_s;
+};
+
+struct rows {
+  struct table table;
+  struct row *v; /* [table.n_rows] */
+};
+
+/* Reads a file ("-" is stdin). Errors name file, line and column. On failure nothing is left to release. */
+int rows_read(struct rows *rows, const char *path, struct err *err);
+/* The same from text in memory; `path` is only for messages. */
+int rows_parse(struct rows *rows, const char *path, const char *text, struct err *err);
+void rows_release(struct rows *rows);
+
+const char *row_op_name(enum row_op op);
+enum row_class row_op_class(enum row_op op);
+/* ROW_OPS when there is no such operation. */
+enum row_op row_op_find(const char *name);
+/* NULL-terminated names of the shape columns of a class, in the order of row.shape. */
+const char *const *row_shape_columns(enum row_class class);
+/* "a, b, c": all operations. */
+void row_op_list(char *buf, size_t size);
+
+/* A decimal integer 0..2^53 without anything after it; -1 if `s` is not one. */
+int64_t row_integer(const char *s);
+/* A finite decimal number > 0 without anything after it; 0 if `s` is not one. */
+double row_positive(const char *s);
+
+#endif

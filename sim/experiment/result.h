@@ -1,0 +1,14 @@
+/* result.h: results as JSON (dcpsim.result/1) and CSV. */
+#ifndef SIM_EXPERIMENT_RESULT_H
+#define SIM_EXPERIMENT_RESULT_H
+#include "sim/base/json.h"
+#include "sim/experiment/experiment.h"
+
+/* The dcpsim.result/1 object. explains: NULL, or outputs whose `explain` is printed per policy. */
+void result_write_json(struct json_writer *w, const struct experiment *x, const struct policy_result *results,
+                       const struct experiment_outputs *explains);
+
+/* A header and a row per policy: the numbers of the JSON object, nested keys joined by '_'. */
+void result_write_csv(FILE *out, const struct experiment *x, const struct policy_result *results);
+
+#endif
