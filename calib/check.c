@@ -16,13 +16,13 @@ static bool is_half(const char *dtype) { return strcmp(dtype, "bf16") == 0 || st
 static double attention_s(const struct params *p, const struct rows *rows, size_t i) {
   const struct row *row = &rows->v[i];
   const int64_t *s = row->shape;
-  struct attention_shape shape = {.causal = s[ATTENTION_CAUSAL] != 0,
-                                  .batch = s[ATTENTION_BATCH],
-                                  .q_len = s[ATTENTION_SEQLEN],
-                                  .kv_len = s[ATTENTION_SEQLEN],
-                                  .heads = s[ATTENTION_HEADS],
-                                  .kv_heads = s[ATTENTION_KV_HEADS],
-                                  .head_dim = s[ATTENTION_HEAD_DIM]};
+  struct attention_shape shape = {.causal = s[SHAPE_CAUSAL] != 0,
+                                  .batch = s[SHAPE_BATCH],
+                                  .q_len = s[SHAPE_SEQLEN],
+                                  .kv_len = s[SHAPE_SEQLEN],
+                                  .heads = s[SHAPE_HEADS],
+                                  .kv_heads = s[SHAPE_KV_HEADS],
+                                  .head_dim = s[SHAPE_HEAD_DIM]};
   bool is_plain = *table_field(&rows->table, i, table_column(&rows->table, "library")) != '\0';
   if (row->op == ROW_OP_ATTENTION_FORWARD)
     return is_plain ? attention_forward_time_s(p, &shape) : attention_forward_row_time_s(p, &shape);
@@ -32,7 +32,7 @@ static double attention_s(const struct params *p, const struct rows *rows, size_
 
 static double norm_s(const struct params *p, const struct row *row) {
   bool is_forward = row->op == ROW_OP_RMSNORM || row->op == ROW_OP_LAYERNORM;
-  double values = (is_forward ? 2 : 3) * (double)row->shape[NORM_ROWS] * (double)row->shape[NORM_HIDDEN];
+  double values = (is_forward ? 2 : 3) * (double)row->shape[SHAPE_ROWS] * (double)row->shape[SHAPE_HIDDEN];
   return memory_time_s(p, MEMORY_CONTIGUOUS, 2 * values);
 }
 
@@ -42,7 +42,7 @@ static double collective_s(const struct row_predictor *p, const struct row *row,
       [ROW_OP_REDUCE_SCATTER] = COLLECTIVE_REDUCE_SCATTER, [ROW_OP_ALL_TO_ALL] = COLLECTIVE_ALL_TO_ALL,
       [ROW_OP_SEND_RECV] = COLLECTIVE_SEND_RECV,
   };
-  int64_t ranks = row->shape[COLLECTIVE_RANKS], nodes = row->shape[COLLECTIVE_NODES];
+  int64_t ranks = row->shape[SHAPE_RANKS], nodes = row->shape[SHAPE_NODES];
   if (row->op > ROW_OP_SEND_RECV)
     *why_not = "there is no model of this collective";
   else if (ranks < 2)
@@ -56,7 +56,7 @@ static double collective_s(const struct row_predictor *p, const struct row *row,
   if (*why_not)
     return 0;
   return collective_cost(p->params, p->cluster, kinds[row->op], (int)ranks, (int)nodes,
-                         (double)row->shape[COLLECTIVE_BYTES])
+                         (double)row->shape[SHAPE_BYTES])
       .time_s;
 }
 
@@ -74,7 +74,7 @@ double row_predict_s(const struct row_predictor *p, const struct rows *rows, siz
     return attention_s(p->params, rows, i);
   if (class == ROW_NORM)
     return norm_s(p->params, row);
-  return gemm_time_s(p->params, row->shape[GEMM_M], row->shape[GEMM_N], row->shape[GEMM_K]);
+  return gemm_time_s(p->params, row->shape[SHAPE_M], row->shape[SHAPE_N], row->shape[SHAPE_K]);
 }
 
 /* ---- Scores ---- */

@@ -44,6 +44,14 @@ static const char *const *const class_columns[] = {
 };
 enum { CLASSES = sizeof class_columns / sizeof *class_columns };
 
+/* Largest value of each shape column: their products stay within 64 bits. */
+static const int64_t class_limits[CLASSES][ROW_SHAPE_MAX] = {
+    [ROW_ATTENTION] = {1, 1 << 20, 1 << 28, 1 << 12, 1 << 12, 1 << 12},
+    [ROW_GEMM] = {INT32_MAX, INT32_MAX, INT32_MAX},
+    [ROW_NORM] = {INT32_MAX, INT32_MAX},
+    [ROW_COLLECTIVE] = {1 << 24, 1 << 24, INT64_C(1) << 50},
+};
+
 const char *row_op_name(enum row_op op) {
   ASSERT((unsigned)op < ROW_OPS);
   return ops[op].name;
@@ -120,14 +128,14 @@ static int check_shape(const struct table *t, size_t i, const struct row *row, s
   const int64_t *s = row->shape;
   switch (row_op_class(row->op)) {
   case ROW_ATTENTION:
-    if (s[ATTENTION_HEADS] % s[ATTENTION_KV_HEADS] != 0)
+    if (s[SHAPE_HEADS] % s[SHAPE_KV_HEADS] != 0)
       return table_error(t, i, err, "heads (%lld) must be a multiple of kv_heads (%lld)",
-                         (long long)s[ATTENTION_HEADS], (long long)s[ATTENTION_KV_HEADS]);
+                         (long long)s[SHAPE_HEADS], (long long)s[SHAPE_KV_HEADS]);
     return 0;
   case ROW_COLLECTIVE:
-    if (s[COLLECTIVE_RANKS] < s[COLLECTIVE_NODES])
-      return table_error(t, i, err, "%lld ranks cannot span %lld nodes", (long long)s[COLLECTIVE_RANKS],
-                         (long long)s[COLLECTIVE_NODES]);
+    if (s[SHAPE_RANKS] < s[SHAPE_NODES])
+      return table_error(t, i, err, "%lld ranks cannot span %lld nodes", (long long)s[SHAPE_RANKS],
+                         (long long)s[SHAPE_NODES]);
     return 0;
   case ROW_GEMM:
   case ROW_NORM:
@@ -140,13 +148,13 @@ static int read_shape(const struct table *t, size_t i, const struct places *p, s
   enum row_class class = row_op_class(row->op);
   for (int k = 0; class_columns[class][k]; k++) {
     const char *name = class_columns[class][k], *text = table_field(t, i, p->shape[class][k]);
-    bool is_flag = class == ROW_ATTENTION && k == ATTENTION_CAUSAL;
+    int64_t least = class == ROW_ATTENTION && k == SHAPE_CAUSAL ? 0 : 1, most = class_limits[class][k];
     if (p->shape[class][k] < 0)
       return table_error(t, i, err, "no column '%s', which %s rows need", name, row_op_name(row->op));
     row->shape[k] = row_integer(text);
-    if (is_flag ? row->shape[k] < 0 || row->shape[k] > 1 : row->shape[k] < 1)
-      return table_error(t, i, err, "'%s' must be %s, got '%s'", name,
-                         is_flag ? "0 or 1" : "a positive integer", text);
+    if (row->shape[k] < least || row->shape[k] > most)
+      return table_error(t, i, err, "'%s' must be an integer from %lld to %lld, got '%s'", name, (long long)least,
+                         (long long)most, text);
   }
   return check_shape(t, i, row, err);
 }

@@ -98,7 +98,8 @@ Test(gas, equals_the_triple_loop) {
   rng_init(&rng, 1, "test.gas");
   for (int round = 0; round < 6000; round++) {
     double t[64];
-    int want[64], n = random_times(&rng, t), max_gas = 1 + (int)rng_below(&rng, 5), min_gas = 1 + (int)rng_below(&rng, 16);
+    int want[64], n = random_times(&rng, t), max_gas = 1 + (int)rng_below(&rng, 5),
+                  min_gas = 1 + (int)rng_below(&rng, 16);
     char place[64];
     triple_loop(t, n, max_gas, min_gas, want);
     snprintf(place, sizeof place, "round %d (%d times, first %.17g)", round, n, t[0]);
