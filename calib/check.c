@@ -23,7 +23,8 @@ static double attention_s(const struct params *p, const struct rows *rows, size_
                                   .heads = s[SHAPE_HEADS],
                                   .kv_heads = s[SHAPE_KV_HEADS],
                                   .head_dim = s[SHAPE_HEAD_DIM]};
-  bool is_plain = *table_field(&rows->table, i, table_column(&rows->table, "library")) != '\0';
+  const struct table *t = &rows->table;
+  bool is_plain = *table_field(t, i, table_column(t, "library")) || *table_field(t, i, table_column(t, "device"));
   if (row->op == ROW_OP_ATTENTION_FORWARD)
     return is_plain ? attention_forward_time_s(p, &shape) : attention_forward_row_time_s(p, &shape);
   double backward = attention_backward_time_s(p, &shape);
@@ -55,8 +56,7 @@ static double collective_s(const struct row_predictor *p, const struct row *row,
     *why_not = "there are too many nodes";
   if (*why_not)
     return 0;
-  return collective_cost(p->params, p->cluster, kinds[row->op], (int)ranks, (int)nodes,
-                         (double)row->shape[SHAPE_BYTES])
+  return collective_cost(p->params, p->cluster, kinds[row->op], (int)ranks, (int)nodes, (double)row->shape[SHAPE_BYTES])
       .time_s;
 }
 
@@ -223,8 +223,8 @@ void check_release(struct check *check) {
 
 /* ---- Rows with their predictions ---- */
 
-static const char *const shape_columns[] = {"causal", "batch", "seqlen", "heads", "kv_heads", "head_dim", "m",
-                                            "n",      "k",     "ranks",  "nodes", "bytes"};
+static const char *const shape_columns[] = {"causal", "batch", "seqlen", "heads", "kv_heads", "head_dim",
+                                            "m",      "n",     "k",      "ranks", "nodes",    "bytes"};
 enum { SHAPE_COLUMNS = sizeof shape_columns / sizeof *shape_columns };
 
 static bool is_shape_column(const char *name) {

@@ -1,15 +1,15 @@
 /* check.h: how far a parameter file's predictions are from measured rows.
  *
- * Each row is predicted by models/operation.h or models/collective.h, alone on its device, and compared with its time_s:
- * the absolute relative error is |predicted - measured| / measured. Median and p90 are the sorted value at 0-based index
- * floor((n-1)*p/100 + 0.5), as everywhere.
- * - attention_forward: rows with a `library` are kernels as training runs them; rows without are what the shipped tables
- *   measured, which includes the write of keys and values into a paged cache (attention_forward_row_time_s).
+ * Each row is predicted by models/operation.h or models/collective.h, alone on its device, and compared with its
+ * time_s: the absolute relative error is |predicted - measured| / measured. Median and p90 are the sorted value at
+ * 0-based index floor((n-1)*p/100 + 0.5), as everywhere.
+ * - attention_forward: rows with a `library` are kernels as training runs them; rows without are what the shipped
+ * tables measured, which includes the write of keys and values into a paged cache (attention_forward_row_time_s).
  * - attention_forward_backward: the sum of both.
  * - norms: one contiguous pass over m x n elements: 2 values forward (read, write), 3 backward (read two, write one).
  * - collectives: on `cluster`, as many GPUs and nodes as the row says; data type does not matter, bytes do.
- * Not predicted, and counted: gemm, attention and norms of a data type other than bf16 or fp16; broadcast, reduce, gather
- * and scatter; ranks that do not fill their nodes evenly. */
+ * Not predicted, and counted: gemm, attention and norms of a data type other than bf16 or fp16; broadcast, reduce,
+ * gather and scatter; ranks that do not fill their nodes evenly. */
 #ifndef CALIB_CHECK_H
 #define CALIB_CHECK_H
 #include <stddef.h>
@@ -45,8 +45,8 @@ struct check_options {
   const struct warning_sink *warnings;
 };
 
-/* Scores all rows of n_files. Warns of the rows left out, by reason. A file without column `by`, or no row that could be
- * predicted, is an error. The result refers to `files`; check_release. */
+/* Scores all rows of n_files. Warns of the rows left out, by reason. A file without column `by`, or no row that could
+ * be predicted, is an error. The result refers to `files`; check_release. */
 int check_run(struct check *out, const struct row_predictor *p, const struct rows *files, size_t n_files,
               const struct check_options *options, struct err *err);
 void check_release(struct check *check);

@@ -44,9 +44,9 @@ enum role {
 #define OUTPUT_ROLES (ROLE_CHECK + 1)
 
 static const char *const role_names[ROLES] = {
-    "op",     "dtype", "causal", "batch", "seqlen",      "heads",       "kv_heads", "head_dim", "m",
-    "n",      "k",     "ranks",  "nodes", "bytes",       "time_s",      "device",   "library",  "source",
-    "check",  "kind",  "pass",   "head_dim_qk", "head_dim_vo", "time_ms", "time_us",  "time_ns",  "tflops",
+    "op",    "dtype", "causal", "batch",       "seqlen",      "heads",   "kv_heads", "head_dim", "m",
+    "n",     "k",     "ranks",  "nodes",       "bytes",       "time_s",  "device",   "library",  "source",
+    "check", "kind",  "pass",   "head_dim_qk", "head_dim_vo", "time_ms", "time_us",  "time_ns",  "tflops",
 };
 static const struct {
   const char *name;
@@ -97,8 +97,8 @@ static int map_pair(struct input *in, char *pair, struct err *err) {
   }
   if (column < 0) {
     table_list_columns(&in->table, list, sizeof list);
-    return err_usage(err, "--map %s=%s: table '%s' has no such column (there are %s)", pair, equals + 1,
-                     in->table.path, list);
+    return err_usage(err, "--map %s=%s: table '%s' has no such column (there are %s)", pair, equals + 1, in->table.path,
+                     list);
   }
   for (int r = 0; r < ROLES; r++)
     if (in->column[r] == column)
@@ -232,26 +232,24 @@ static double rounding(const char *text) {
 }
 
 /* The time that the table states, in seconds: its decimal digits with another exponent, so that 0.035 ms is 3.5e-05. 0:
- * none. */
+ * none, or not a number above 0. */
 static double stated_time_s(const struct input *in, size_t i, const char **text) {
   static const struct {
     enum role role;
-    const char *exponent;
-  } units[] = {{ROLE_TIME_S, ""}, {ROLE_TIME_MS, "e-3"}, {ROLE_TIME_US, "e-6"}, {ROLE_TIME_NS, "e-9"}};
-  for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
-    char buf[64];
-    *text = field(in, i, units[u].role);
-    if (!**text)
-      continue;
-    bool has_exponent = strpbrk(*text, "eE") != NULL;
-    if (has_exponent && *units[u].exponent)
-      return row_positive(*text) * strtod(units[u].exponent[1] == '-' ? "1" : "1", NULL) *
-             pow(10, atof(units[u].exponent + 1));
-    snprintf(buf, sizeof buf, "%s%s", *text, units[u].exponent);
-    return row_positive(buf);
-  }
-  *text = "";
-  return 0;
+    int exponent;
+  } units[] = {{ROLE_TIME_S, 0}, {ROLE_TIME_MS, -3}, {ROLE_TIME_US, -6}, {ROLE_TIME_NS, -9}};
+  enum { UNITS = sizeof units / sizeof *units };
+  char buf[80];
+  int u = 0;
+  while (u < UNITS && !*field(in, i, units[u].role))
+    u++;
+  *text = u < UNITS ? field(in, i, units[u].role) : "";
+  int mantissa = (int)strcspn(*text, "eE");
+  if (!(row_positive(*text) > 0) || mantissa > 60)
+    return 0;
+  int exponent = units[u].exponent + ((*text)[mantissa] ? atoi(*text + mantissa + 1) : 0);
+  snprintf(buf, sizeof buf, "%.*se%d", mantissa, *text, exponent);
+  return row_positive(buf);
 }
 
 /* Fills the row's time; why it has none, or NULL. */

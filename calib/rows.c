@@ -129,8 +129,8 @@ static int check_shape(const struct table *t, size_t i, const struct row *row, s
   switch (row_op_class(row->op)) {
   case ROW_ATTENTION:
     if (s[SHAPE_HEADS] % s[SHAPE_KV_HEADS] != 0)
-      return table_error(t, i, err, "heads (%lld) must be a multiple of kv_heads (%lld)",
-                         (long long)s[SHAPE_HEADS], (long long)s[SHAPE_KV_HEADS]);
+      return table_error(t, i, err, "heads (%lld) must be a multiple of kv_heads (%lld)", (long long)s[SHAPE_HEADS],
+                         (long long)s[SHAPE_KV_HEADS]);
     return 0;
   case ROW_COLLECTIVE:
     if (s[SHAPE_RANKS] < s[SHAPE_NODES])
@@ -177,7 +177,7 @@ static int read_row(const struct table *t, size_t i, const struct places *p, str
 
 static int from_table(struct rows *rows, struct err *err) {
   const struct table *t = &rows->table;
-  struct places places;
+  struct places places = {0};
   if (find_places(t, &places, err))
     goto failed;
   if (t->n_rows == 0) {

@@ -5,9 +5,9 @@
  *   attention_forward, attention_backward, attention_forward_backward: causal,batch,seqlen,heads,kv_heads,head_dim
  *   gemm: m,n,k
  *   rmsnorm, rmsnorm_backward, layernorm, layernorm_backward: m,n (rows, hidden)
- *   all_reduce, all_gather, reduce_scatter, all_to_all, send_recv, broadcast, reduce, gather, scatter: ranks,nodes,bytes
- * Further columns (device, library, source, check, ...) are kept as text. A file may mix operations; the columns that an
- * operation does not use stay empty in its rows. */
+ *   all_reduce, all_gather, reduce_scatter, all_to_all, send_recv, broadcast, reduce, gather, scatter:
+ * ranks,nodes,bytes Further columns (device, library, source, check, ...) are kept as text. A file may mix operations;
+ * the columns that an operation does not use stay empty in its rows. */
 #ifndef CALIB_ROWS_H
 #define CALIB_ROWS_H
 #include <stdint.h>

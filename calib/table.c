@@ -65,7 +65,8 @@ static char *quoted(struct cursor *c) {
   return NULL;
 }
 
-/* The next field of a record, NUL-terminated, trimmed. *more: another follows on this line. NULL and *err on bad quotes.
+/* The next field of a record, NUL-terminated, trimmed. *more: another follows on this line. NULL and *err on bad
+ * quotes.
  */
 static char *next_field(struct cursor *c, const struct table *t, bool *more, struct err *err) {
   int64_t line = c->line;
@@ -204,7 +205,8 @@ void table_list_columns(const struct table *t, char *buf, size_t size) {
 }
 
 void table_put_field(FILE *out, const char *s) {
-  if (!s[strcspn(s, ",;\t\"\r\n#")] && s[0] != ' ' && (!s[0] || s[strlen(s) - 1] != ' ')) {
+  bool is_plain = !s[strcspn(s, ",\"\r\n")] && s[0] != '#' && !is_blank(s[0]) && (!s[0] || !is_blank(s[strlen(s) - 1]));
+  if (is_plain) {
     fputs(s, out);
     return;
   }

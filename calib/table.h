@@ -1,8 +1,8 @@
 /* table.h: a CSV file with a header, whole in memory, as rows of text fields with their line numbers.
  *
  * The separator is the first of comma, semicolon and tab in the header. Quoted fields (doubled quotes and newlines
- * inside), CRLF, spaces around fields, blank lines, # comment lines and a byte order mark are understood. Every row must
- * have as many fields as the header, and every column a name of its own. */
+ * inside), CRLF, spaces around fields, blank lines, # comment lines and a byte order mark are understood. Every row
+ * must have as many fields as the header, and every column a name of its own. */
 #ifndef CALIB_TABLE_H
 #define CALIB_TABLE_H
 #include <stddef.h>
@@ -16,7 +16,7 @@ struct table {
   char *path, *text;
   char **columns; /* [n_columns], into text; may be replaced by other names that outlive the table */
   size_t n_columns, n_rows;
-  char **fields; /* [n_rows * n_columns], into text */
+  char **fields;  /* [n_rows * n_columns], into text */
   int64_t *lines; /* [n_rows]: 1-based line on which the row begins */
 };
 
@@ -41,7 +41,7 @@ int table_error(const struct table *t, size_t row, struct err *err, const char *
 /* "a, b, c" of the header, cut to fit. */
 void table_list_columns(const struct table *t, char *buf, size_t size);
 
-/* Writes one CSV field, quoted where it must be. */
+/* Writes one field of a comma-separated file, quoted where it must be. */
 void table_put_field(FILE *out, const char *s);
 
 #endif

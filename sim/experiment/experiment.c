@@ -185,6 +185,7 @@ static int check_model_fits(const struct experiment *x, struct err *err) {
 int experiment_open(struct experiment *x, const struct experiment_options *options, struct err *err) {
   *x = (struct experiment){0};
   options_copy(&x->options, options);
+  options_differences(options, x->differences, sizeof x->differences);
   if (check_required(&x->options, err) == 0 && find_policies(x, err) == 0 && load_system(x, err) == 0 &&
       check_sp(x, err) == 0 && load_samples(x, err) == 0 && make_buckets(x, err) == 0 && check_model_fits(x, err) == 0)
     return 0;

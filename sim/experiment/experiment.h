@@ -64,6 +64,7 @@ struct policy_result {
 /* Everything read and derived once, shared by all policies; read-only afterwards. */
 struct experiment {
   struct experiment_options options; /* what the model and the cluster decide is filled in */
+  char differences[600];             /* options_differences of what was asked for */
   struct trace trace;                /* its samples have moved into `samples` */
   int64_t trace_samples, trace_tokens;
   struct transformer model;

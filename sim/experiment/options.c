@@ -90,7 +90,7 @@ static const struct option_spec specs[] = {
 
     {"batch", 0, "N", TYPE_INT, AT(batch), .unset = "by the memory cap", .min = 1, .max = 1e9, .commands = BOTH,
      .group = "Batches",
-     .help = "samples of a micro-batch: of static its size, of bucket and dcp_* the largest tried"},
+     .help = "samples of a micro-batch: of static its size; bucket and dcp_* take as many as fit, up to N"},
     {"buckets-per-octave", 0, "N", TYPE_INT, AT(buckets_per_octave), .initial = "4", .min = 1, .max = 256,
      .commands = BOTH, .help = "text: buckets between a length and its double"},
     {"bucket-bounds", 0, "A,B,...", TYPE_BOUNDS, AT(bucket_bounds), .unset = "by octave", .min = 1, .max = 2147483648.0,
@@ -560,18 +560,14 @@ static void print_wrapped(FILE *out, const char *text) {
   size_t at = HELP_COLUMN;
   while (*text) {
     size_t n = strcspn(text, " ");
-    if (at + n > HELP_WIDTH) {
+    if (at + n + 1 > HELP_WIDTH) {
       fprintf(out, "\n%*s", HELP_COLUMN, "");
       at = HELP_COLUMN;
     }
-    fprintf(out, "%.*s", (int)n, text);
-    at += n;
+    fprintf(out, "%s%.*s", at > HELP_COLUMN ? " " : "", (int)n, text);
+    at += n + (at > HELP_COLUMN);
     text += n;
-    if (*text == ' ') {
-      fputc(' ', out);
-      at++;
-      text++;
-    }
+    text += *text == ' ';
   }
   fputc('\n', out);
 }

@@ -32,11 +32,12 @@ static double time_s(void *context, int sp, int64_t batch, int recompute_blocks[
   return seconds;
 }
 
-/* Policies that neither fix one SP nor accumulate choose batch and SP anew per iteration: from the largest batches. */
+/* Policies that neither fix one SP nor accumulate choose batch and SP anew per iteration: from the largest batches. An
+ * explicit --batch is used wherever it fits, so it leaves others the choice of SP alone. */
 static bool search(const struct profile_search *s, const struct policy *policy, struct bucket_profile *b) {
   if (policy->flags & POLICY_FIXED_SP)
     return profile_search_fixed(s, s->sps[0], &b->best);
-  if (policy->flags & POLICY_UNEQUAL_COUNTS)
+  if (policy->flags & POLICY_UNEQUAL_COUNTS && s->max_batch == 0)
     return profile_search_best(s, &b->best);
   b->detail = xcalloc((size_t)s->n_sps, sizeof *b->detail);
   return profile_search_largest(s, b->detail, &b->n_detail, &b->best);

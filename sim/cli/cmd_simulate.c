@@ -1,0 +1,109 @@
+/* dcpsim simulate */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/base/output.h"
+#include "sim/base/progress.h"
+#include "sim/base/units.h"
+#include "sim/cli/cli.h"
+#include "sim/cli/print_result.h"
+#include "sim/experiment/result.h"
+
+static void help(FILE *out) {
+  fprintf(out, "usage: dcpsim simulate [EXPERIMENT.json] --trace T --model M --cluster C [options]\n\n"
+               "Trains the model on the trace's lengths under each policy, in virtual time, and compares them: tokens/s,\n"
+               "speedup, where the time goes, memory, distance from a bound that no policy can beat. Every option is also\n"
+               "a field of the experiment file (dcpsim.experiment/1), dashes as underscores; the command line wins.\n");
+  options_help(OPTIONS_SIMULATE, out);
+  fprintf(out, "\nUnits: tokens, seconds, GiB; a speedup compares real tokens per second. Exit code: 0 ok, 1 failure, 2 "
+               "usage.\n");
+}
+
+/* At most one thing can go to stdout. */
+static int check_stdout(const struct experiment_options *o, struct err *err) {
+  const char *const paths[] = {o->csv, o->schedule, o->timeline};
+  int n = o->json;
+  for (int i = 0; i < 3; i++)
+    n += paths[i] && strcmp(paths[i], "-") == 0;
+  return n <= 1 ? 0 : err_usage(err, "simulate: only one of --json and the files named - can go to stdout");
+}
+
+static int check_options(const struct experiment_options *o, struct err *err) {
+  if (o->offload)
+    return err_usage(err, "simulate: --offload %s: how long an optimizer on the host takes is not modelled, so there "
+                          "is no time to give (plan accepts it, for memory)",
+                     o->offload);
+  return check_stdout(o, err);
+}
+
+static bool is_stdout(const char *path) { return path && strcmp(path, "-") == 0; }
+
+/* What goes to stdout: JSON, or the tables unless a file was asked for there. */
+static int print(const struct experiment *x, const struct policy_result *results,
+                 const struct experiment_outputs *outputs, struct err *err) {
+  const struct experiment_options *o = &x->options;
+  struct json_writer w = {.indent = true};
+  struct output out;
+  if (is_stdout(o->csv) || is_stdout(o->schedule) || is_stdout(o->timeline))
+    return 0;
+  if (output_open(&out, "-", err) < 0)
+    return -1;
+  w.file = out.file;
+  if (o->json) {
+    result_write_json(&w, x, results, outputs);
+    fputc('\n', out.file);
+  } else {
+    print_results(out.file, x, results);
+    for (int i = 0; o->explain && i < x->n_policies; i++)
+      print_explain(out.file, results[i].name, &outputs[i].explain);
+  }
+  return output_commit(&out, err);
+}
+
+static void warn(const struct experiment *x, const struct policy_result *results) {
+  for (int i = 0; i < x->n_policies; i++)
+    if (results[i].steps == 0)
+      log_warn("policy '%s' ran no step: its rule dropped every sample", results[i].name);
+}
+
+static int simulate(const struct experiment_options *o, struct err *err) {
+  struct experiment x;
+  struct experiment_outputs outputs[MAX_POLICIES] = {{0}};
+  struct policy_result results[MAX_POLICIES];
+  struct output csv = {0};
+  int rc = -1;
+  if (experiment_open(&x, o, err) < 0)
+    return -1;
+  if (experiment_outputs_open(&x, outputs, err) < 0 || (o->csv && output_open(&csv, o->csv, err) < 0))
+    goto out;
+  if (experiment_run(&x, outputs, results, err) < 0 || experiment_outputs_commit(&x, outputs, err) < 0)
+    goto out;
+  if (o->csv) {
+    result_write_csv(csv.file, &x, results);
+    if (output_commit(&csv, err) < 0)
+      goto out;
+  }
+  rc = print(&x, results, outputs, err);
+  if (rc == 0)
+    warn(&x, results);
+out:
+  output_discard(&csv);
+  experiment_outputs_release(&x, outputs);
+  experiment_close(&x);
+  return rc;
+}
+
+int cmd_simulate(int argc, char **argv) {
+  struct experiment_options o;
+  struct err err = {.set = false};
+  bool want_help;
+  options_init(&o);
+  int rc = options_parse(&o, OPTIONS_SIMULATE, argc - 1, argv + 1, &want_help, &err);
+  if (rc == 0 && want_help)
+    help(stdout);
+  else if (rc == 0)
+    rc = check_options(&o, &err) < 0 ? -1 : simulate(&o, &err);
+  options_release(&o);
+  return rc < 0 ? cli_fail(&err) : 0;
+}

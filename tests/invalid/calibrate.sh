@@ -1,0 +1,98 @@
+#!/bin/sh
+# calibrate.sh: exit codes, messages and empty stdout of `dcpsim calibrate` for wrong usage and bad files.
+set -u
+dcpsim=${DCPSIM:-build/release/dcpsim}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+
+# refuse STATUS WORD ARGUMENTS...: this exit status, the word in a one-line message on stderr, nothing on stdout.
+refuse() {
+  status=$1
+  word=$2
+  shift 2
+  "$dcpsim" calibrate "$@" >"$work/out" 2>"$work/err" </dev/null
+  got=$?
+  lines=$(wc -l <"$work/err")
+  if [ "$got" -ne "$status" ] || [ -s "$work/out" ] || [ "$lines" -ne 1 ] || ! grep -q "^dcpsim: .*$word" "$work/err"; then
+    echo "calibrate $*: exit $got (wanted $status), stdout $(wc -c <"$work/out") bytes, stderr without '$word':"
+    cat "$work/err"
+    failed=1
+  fi
+}
+
+# accept ARGUMENTS...: exit 0 and something on stdout.
+accept() {
+  if ! "$dcpsim" calibrate "$@" >"$work/out" 2>"$work/err" </dev/null || [ ! -s "$work/out" ]; then
+    echo "calibrate $*: failed or printed nothing:"
+    cat "$work/err"
+    failed=1
+  fi
+}
+
+row='   134217728      33554432     float     sum      -1    613.3  218.85  382.99      0    614.3  218.48  382.34      0'
+printf '%s\n' "$row" >"$work/h100_1n8g_all_reduce.txt"
+printf '%s\n' "$row" >"$work/nameless.txt"
+printf 'hello\n' >"$work/noise.txt"
+: >"$work/empty"
+printf 'a\000b\n' >"$work/binary"
+printf 'op,dtype,m,n,k,time_s\ngemm,bf16,4096,4096,4096,2e-4\n' >"$work/good.csv"
+printf 'op,dtype,m,n,k,time_s\ngemm,bf16,4096,x,4096,2e-4\n' >"$work/bad.csv"
+printf 'op,dtype,m,n,k,time_s\ngemm,fp8,1,1,1,2e-4\n' >"$work/fp8.csv"
+
+refuse 2 'a command is missing (import or check'
+refuse 2 "no command 'nope' (import or check" nope
+refuse 2 'what is it? (nccl-tests or csv' import
+refuse 2 "no format 'nccl' (nccl-tests or csv" import nccl "$work/good.csv"
+
+refuse 2 'expected at least one file, got 0' import nccl-tests
+refuse 2 "'--nope'" import nccl-tests --nope
+refuse 2 'a value is missing' import nccl-tests "$work/nameless.txt" --csv
+refuse 2 'no option --json' import nccl-tests --json "$work/nameless.txt"
+refuse 2 "no collective 'sum'; valid: all_reduce" import nccl-tests --op sum "$work/nameless.txt"
+refuse 2 '\--ranks must be an integer from 1' import nccl-tests --ranks 0 "$work/nameless.txt"
+refuse 2 '\--nodes must be an integer from 1' import nccl-tests --nodes 2x "$work/nameless.txt"
+refuse 1 "noise.txt': no row of a nccl-tests table found" import nccl-tests "$work/noise.txt"
+refuse 1 "empty': no row of a nccl-tests table found" import nccl-tests "$work/empty"
+refuse 1 "standard input': no row" import nccl-tests -
+refuse 1 "binary' is not a text file" import nccl-tests "$work/binary"
+refuse 1 'No such file' import nccl-tests "$work/none"
+refuse 1 'Is a directory' import nccl-tests "$work"
+refuse 1 "nameless.txt' line 1: which collective is this? --op" import nccl-tests "$work/nameless.txt"
+refuse 1 "nameless.txt' line 1: of how many nodes is this? --nodes" import nccl-tests --op all_reduce "$work/nameless.txt"
+refuse 1 'none/out' import nccl-tests "$work/h100_1n8g_all_reduce.txt" --csv "$work/none/out"
+refuse 1 'no row' import nccl-tests "$work/h100_1n8g_all_reduce.txt" "$work/noise.txt" --csv "$work/rows.csv"
+[ ! -e "$work/rows.csv" ] || { echo "a failed import left its output"; failed=1; }
+
+refuse 2 'expected one file, got 2' import csv "$work/good.csv" "$work/good.csv"
+refuse 2 'no such name; valid: op, dtype' import csv "$work/good.csv" --map m=q
+refuse 2 'has no such column (there are op' import csv "$work/good.csv" --map q=m
+refuse 1 'none of 1 rows can be converted: a number of the shape' import csv "$work/bad.csv" --csv "$work/rows.csv"
+refuse 1 "no column 'op'" import csv "$work/noise.txt"
+[ ! -e "$work/rows.csv" ] || { echo "a failed import left its output"; failed=1; }
+
+refuse 2 '\--params is missing' check "$work/good.csv"
+refuse 2 'expected at least one file, got 0' check --params h200_sxm
+refuse 2 '\--leave-out' check --params h200_sxm --leave-out m "$work/good.csv"
+refuse 2 '\--by nope: rows .* has no such column (there are op' check --params h200_sxm --by nope "$work/good.csv"
+refuse 2 'both write to stdout' check --params h200_sxm --json --csv - "$work/good.csv"
+refuse 2 'unknown cluster' check --params h200_sxm --cluster nope "$work/good.csv"
+refuse 2 'nope' check --params nope "$work/good.csv"
+refuse 1 "bad.csv' line 2: 'n' must be an integer" check --params h200_sxm "$work/good.csv" "$work/bad.csv" --csv "$work/rows.csv"
+refuse 1 "empty' is empty" check --params h200_sxm "$work/empty"
+refuse 1 'none of the 1 rows can be predicted: only bf16' check --params h200_sxm "$work/fp8.csv"
+[ ! -e "$work/rows.csv" ] || { echo "a failed check left its output"; failed=1; }
+
+for words in '' 'import' 'import nccl-tests' 'import csv' 'check'; do
+  # shellcheck disable=SC2086
+  accept $words --help
+done
+accept import nccl-tests "$work/h100_1n8g_all_reduce.txt"
+accept import csv "$work/good.csv"
+accept check --params h200_sxm "$work/good.csv"
+accept check --params h200_sxm --json --by k "$work/good.csv"
+accept check --params h200_sxm --csv - "$work/good.csv"
+# What import writes, check reads.
+"$dcpsim" calibrate import nccl-tests "$work/h100_1n8g_all_reduce.txt" --csv "$work/rows.csv"
+accept check --params h100_sxm "$work/rows.csv" --by in_place
+exit $failed
