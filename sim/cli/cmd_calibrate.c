@@ -258,8 +258,8 @@ static void help_check(FILE *out) {
       "  --json          print dcpsim.check/1 instead of a table; errors as fractions\n"
       "  --cluster NAME  ports of the network that collectives ran on (default: 8 GPUs per node of the parameters'\n"
       "                  GPU, as in h200_8x1)\n\n"
-      "Attention forward rows with a `library` are compared with the training kernel, rows without with what the\n"
-      "shipped tables measured (causal: the write of keys and values into a cache included).\n");
+      "Attention forward rows that name a library or device are compared with the training kernel, others with what\n"
+      "the shipped tables measured (causal: the write of keys and values into a cache included).\n");
 }
 
 /* ---- arguments ---- */

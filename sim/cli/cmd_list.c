@@ -20,8 +20,8 @@ static void list_policies(FILE *out) {
 static const struct {
   const char *name;
   void (*list)(FILE *out);
-} kinds[] = {{"policies", list_policies},    {"models", transformer_list},    {"clusters", cluster_list},
-             {"traces", trace_list},         {"params", params_list},         {"formats", trace_formats_list},
+} kinds[] = {{"policies", list_policies}, {"models", transformer_list}, {"clusters", cluster_list},
+             {"traces", trace_list},      {"params", params_list},      {"formats", trace_formats_list},
              {"plots", plot_list}};
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 
@@ -50,7 +50,8 @@ static int run(int argc, char **argv, struct err *err) {
   }
   const char *nearest = nearest_word(kind, names);
   return err_usage(err, "list: unknown kind '%.60s'%s%s%s", kind,
-                   nearest ? ", did you mean '" : " (valid: policies, models, clusters, traces, params, formats, plots)",
+                   nearest ? ", did you mean '"
+                           : " (valid: policies, models, clusters, traces, params, formats, plots)",
                    nearest ? nearest : "", nearest ? "'?" : "");
 }
 

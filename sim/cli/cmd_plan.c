@@ -11,10 +11,11 @@
 #include "sim/experiment/experiment.h"
 
 static void help(FILE *out) {
-  fprintf(out, "usage: dcpsim plan [EXPERIMENT.json] --policy P --trace T --model M --cluster C [options]\n"
-               "       dcpsim plan --policy P --profile FILE [--no-shuffle] [--drop-last] [--max-gas N] [--min-gas N]\n\n"
-               "The iterations that one policy makes, without simulating them: groups, their SP, samples per micro-batch,\n"
-               "planned times in seconds. With --profile from measured bucket times, without trace, model and cluster.\n");
+  fprintf(out,
+          "usage: dcpsim plan [EXPERIMENT.json] --policy P --trace T --model M --cluster C [options]\n"
+          "       dcpsim plan --policy P --profile FILE [--no-shuffle] [--drop-last] [--max-gas N] [--min-gas N]\n\n"
+          "The iterations that one policy makes, without simulating them: groups, their SP, samples per micro-batch,\n"
+          "planned times in seconds. With --profile from measured bucket times, without trace, model and cluster.\n");
   options_help(OPTIONS_PLAN, out);
 }
 
@@ -141,8 +142,9 @@ static void print_head(struct printer *p, const struct experiment *x) {
 
 static void print_totals(struct printer *p, const struct experiment_plan *plan, const struct policy_result *r) {
   if (!p->w) {
-    fprintf(p->out, "total: %" PRId64 " iterations, %s, imbalance %.2f %%, %s samples, %s dropped, %s infeasible, %s "
-                    "overlong, %s remaining\n",
+    fprintf(p->out,
+            "total: %" PRId64 " iterations, %s, imbalance %.2f %%, %s samples, %s dropped, %s infeasible, %s "
+            "overlong, %s remaining\n",
             p->iterations, duration_text(plan->time_s).text, 100 * frac(plan->imbalance_s, plan->time_s),
             grouped_text(r->samples).text, grouped_text(r->samples_dropped).text,
             grouped_text(r->samples_infeasible).text, grouped_text(r->samples_overlong).text,

@@ -11,13 +11,15 @@
 #include "sim/experiment/result.h"
 
 static void help(FILE *out) {
-  fprintf(out, "usage: dcpsim simulate [EXPERIMENT.json] --trace T --model M --cluster C [options]\n\n"
-               "Trains the model on the trace's lengths under each policy, in virtual time, and compares them: tokens/s,\n"
-               "speedup, where the time goes, memory, distance from a bound that no policy can beat. Every option is also\n"
-               "a field of the experiment file (dcpsim.experiment/1), dashes as underscores; the command line wins.\n");
+  fprintf(out,
+          "usage: dcpsim simulate [EXPERIMENT.json] --trace T --model M --cluster C [options]\n\n"
+          "Trains the model on the trace's lengths under each policy, in virtual time, and compares them: tokens/s,\n"
+          "speedup, where the time goes, memory, distance from a bound that no policy can beat. Every option is also\n"
+          "a field of the experiment file (dcpsim.experiment/1), dashes as underscores; the command line wins.\n");
   options_help(OPTIONS_SIMULATE, out);
-  fprintf(out, "\nUnits: tokens, seconds, GiB; a speedup compares real tokens per second. Exit code: 0 ok, 1 failure, 2 "
-               "usage.\n");
+  fprintf(out,
+          "\nUnits: tokens, seconds, GiB; a speedup compares real tokens per second. Exit code: 0 ok, 1 failure, 2 "
+          "usage.\n");
 }
 
 /* At most one thing can go to stdout. */
@@ -31,8 +33,9 @@ static int check_stdout(const struct experiment_options *o, struct err *err) {
 
 static int check_options(const struct experiment_options *o, struct err *err) {
   if (o->offload)
-    return err_usage(err, "simulate: --offload %s: how long an optimizer on the host takes is not modelled, so there "
-                          "is no time to give (plan accepts it, for memory)",
+    return err_usage(err,
+                     "simulate: --offload %s: how long an optimizer on the host takes is not modelled, so there "
+                     "is no time to give (plan accepts it, for memory)",
                      o->offload);
   return check_stdout(o, err);
 }

@@ -78,7 +78,8 @@ static void note_sp(FILE *out, const struct experiment *x, const struct policy_r
     fprintf(out, "is best; runner-up SP %d with %s tokens/s", r->sp_runner_up,
             si_text(r->sp_runner_up_tokens_per_s).text);
   else
-    fprintf(out, r->sp_holds_all ? "is the only one that holds every sample" : "holds most tokens, none holds every sample");
+    fprintf(out,
+            r->sp_holds_all ? "is the only one that holds every sample" : "holds most tokens, none holds every sample");
   if (r->batch)
     fprintf(out, "; batch %lld", (long long)r->batch);
   if (r->pack_tokens)
@@ -160,8 +161,8 @@ static bool alike(const struct explain_group *a, const struct explain_group *b) 
 
 /* A line per kind of group. */
 static void print_groups(FILE *out, const struct explain *e) {
-  fprintf(out, "    %6s %4s %13s %8s %12s %10s %12s  %s\n", "groups", "SP", "micro-batches", "samples", "tokens", "longest",
-          "end (ms)", "first micro-batch: samples x padded length");
+  fprintf(out, "    %6s %4s %13s %8s %12s %10s %12s  %s\n", "groups", "SP", "micro-batches", "samples", "tokens",
+          "longest", "end (ms)", "first micro-batch: samples x padded length");
   for (int i = 0, n, line = 0; i < e->n_groups; i += n) {
     const struct explain_group *g = &e->groups[i];
     int64_t samples = 0, tokens = 0, longest = 0;
@@ -186,8 +187,9 @@ void print_explain(FILE *out, const char *policy, const struct explain *e) {
   const struct explain_group *slowest = &e->groups[0], *quickest = &e->groups[e->n_groups - 1];
   fprintf(out, "\n%s: step %lld, the median one, takes %.3f ms\n", policy, (long long)e->step,
           (double)e->step_ns / 1e6);
-  fprintf(out, "  %.3f ms until the slowest group ends (the quickest ends at %.3f), then %.3f ms of gradient "
-               "synchronisation and optimizer\n",
+  fprintf(out,
+          "  %.3f ms until the slowest group ends (the quickest ends at %.3f), then %.3f ms of gradient "
+          "synchronisation and optimizer\n",
           (double)slowest->end_ns / 1e6, (double)quickest->end_ns / 1e6, (double)e->sync_after_ns / 1e6);
   fprintf(out, "  groups, the slowest first\n");
   print_groups(out, e);

@@ -57,10 +57,11 @@ static int check_sp(struct experiment *x, struct err *err) {
   int world = system_world(&x->system);
   const char *why = NULL;
   if ((x->system.parallel.sp_kind == SP_DSP) != x->model.is_2d)
-    return err_usage(err, "--sp-kind %s does not fit model '%s': 2D models use dsp, 1D models ulysses or ring", o->sp_kind,
-                     x->model.name);
+    return err_usage(err, "--sp-kind %s does not fit model '%s': 2D models use dsp, 1D models ulysses or ring",
+                     o->sp_kind, x->model.name);
   if (o->max_sp > world)
-    return err_usage(err, "--max-sp %lld is more than the %d GPUs of '%s'", (long long)o->max_sp, world, x->cluster.name);
+    return err_usage(err, "--max-sp %lld is more than the %d GPUs of '%s'", (long long)o->max_sp, world,
+                     x->cluster.name);
   if (o->max_sp > 0 && o->sp > o->max_sp)
     return err_usage(err, "--sp %lld is more than --max-sp %lld", (long long)o->sp, (long long)o->max_sp);
   if (o->sp > 0 && !system_sp_valid(&x->system, (int)o->sp, &why))
@@ -68,8 +69,8 @@ static int check_sp(struct experiment *x, struct err *err) {
   if (o->sp > 0 && world % o->sp != 0)
     return err_usage(err, "--sp %lld does not divide the %d GPUs of '%s'", (long long)o->sp, world, x->cluster.name);
   if (o->straggler_rank >= world)
-    return err_usage(err, "--straggler rank %lld: '%s' has ranks 0 to %d", (long long)o->straggler_rank, x->cluster.name,
-                     world - 1);
+    return err_usage(err, "--straggler rank %lld: '%s' has ranks 0 to %d", (long long)o->straggler_rank,
+                     x->cluster.name, world - 1);
   o->max_sp = o->max_sp > 0 ? o->max_sp : world;
   for (int sp = 1; sp <= o->max_sp && x->n_sps < MAX_SPS; sp *= 2)
     if (system_sp_valid(&x->system, sp, NULL))
@@ -98,9 +99,9 @@ static int find_baseline(struct experiment *x, struct err *err) {
     if (strcmp(x->policies[i]->name, wanted) == 0)
       x->baseline = i;
   if (x->options.baseline && strcmp(x->policies[x->baseline]->name, wanted) != 0)
-    return policy_find(wanted, err) ? err_usage(err, "--baseline '%s' is not one of the policies '%s'", wanted,
-                                                x->options.policy)
-                                    : -1;
+    return policy_find(wanted, err)
+               ? err_usage(err, "--baseline '%s' is not one of the policies '%s'", wanted, x->options.policy)
+               : -1;
   settle(&x->options.baseline, x->policies[x->baseline]->name);
   return 0;
 }

@@ -26,8 +26,8 @@ enum share {
 };
 extern const char *const share_names[SHARES];
 
-#define MAX_SPS 24           /* SP degrees 2^0 .. 2^23 */
-#define NAMED_IDS 10         /* ids of a kind that a result names */
+#define MAX_SPS 24   /* SP degrees 2^0 .. 2^23 */
+#define NAMED_IDS 10 /* ids of a kind that a result names */
 
 /* The first few trace ids of a kind; how many there are is counted elsewhere. */
 struct named_ids {
@@ -74,12 +74,12 @@ struct experiment {
   int64_t memory_cap_bytes;
   struct sample_set samples; /* after --max-length; file order, no arrival order */
   struct bucketing bucketing;
-  int64_t *bucket_tokens;    /* real tokens per bucket */
+  int64_t *bucket_tokens; /* real tokens per bucket */
   int64_t samples_overlong, samples_cut, tokens_cut, tokens_overlong;
   uint32_t *overlong_ids;
   const struct policy *policies[MAX_POLICIES];
   int n_policies, baseline;
-  int sps[MAX_SPS], n_sps;   /* degrees that groups can have, ascending, up to --max-sp */
+  int sps[MAX_SPS], n_sps; /* degrees that groups can have, ascending, up to --max-sp */
 };
 
 /* Loads and checks everything; on failure nothing is left allocated. */
@@ -113,8 +113,8 @@ void experiment_outputs_release(const struct experiment *x, struct experiment_ou
 int experiment_run(const struct experiment *x, struct experiment_outputs *outputs, struct policy_result *results,
                    struct err *err);
 
-/* The plan of the one policy without simulating: every iteration to `iteration` (which may be NULL), with planned times;
- * *result has counts, tokens, sp; its time is the planned one. */
+/* The plan of the one policy without simulating: every iteration to `iteration` (which may be NULL), with planned
+ * times; *result has counts, tokens, sp; its time is the planned one. */
 struct experiment_plan {
   void *context;
   void (*iteration)(void *context, const struct profile *profile, const struct plan_iteration *it);

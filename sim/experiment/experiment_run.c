@@ -89,8 +89,7 @@ struct tries {
 };
 
 /* A run per policy and SP degree to try. Caller frees *jobs. */
-static int make_jobs(const struct experiment *x, struct tries *tries, struct job **jobs, int *n_jobs,
-                     struct err *err) {
+static int make_jobs(const struct experiment *x, struct tries *tries, struct job **jobs, int *n_jobs, struct err *err) {
   *jobs = xcalloc((size_t)x->n_policies * MAX_SPS, sizeof **jobs);
   *n_jobs = 0;
   for (int i = 0; i < x->n_policies; i++) {
@@ -151,11 +150,8 @@ static void add_output_jobs(const struct experiment *x, const struct tries *trie
 static void add_seed_jobs(const struct experiment *x, const struct policy_result *results, struct job *jobs, int *n) {
   for (int64_t k = 1; k < x->options.seeds; k++)
     for (int i = 0; i < x->n_policies; i++)
-      jobs[(*n)++] = (struct job){.x = x,
-                                  .policy = i,
-                                  .sp = results[i].sp,
-                                  .seed = (uint64_t)(x->options.seed + k),
-                                  .explain_step = -1};
+      jobs[(*n)++] = (struct job){
+          .x = x, .policy = i, .sp = results[i].sp, .seed = (uint64_t)(x->options.seed + k), .explain_step = -1};
 }
 
 static double ratio(double a, double b) { return b > 0 ? a / b : 0; }

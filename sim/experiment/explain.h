@@ -26,9 +26,9 @@ struct explain_group {
 };
 
 struct explain {
-  int64_t step;               /* which, 0-based */
+  int64_t step; /* which, 0-based */
   int64_t step_ns;
-  int64_t sync_after_ns;      /* from the end of the slowest group to the end of the step */
+  int64_t sync_after_ns;        /* from the end of the slowest group to the end of the step */
   struct explain_group *groups; /* slowest first, then in rank order */
   int n_groups;
   struct explain_op *step_ops; /* collectives over all ranks and the optimizer */

@@ -88,9 +88,9 @@ void fit_adapt(const struct fit *f, int sp, const struct microbatch *mb, int blo
     return;
   memcpy(full.recompute_blocks, blocks, sizeof full.recompute_blocks);
   for (int m = 0; m < n; m++)
-    modules[m] = (struct recompute_module){
-        .forward_s = lower_block_forward_s(f->system, sp, &full, m),
-        .activation_bytes = (double)memory_block_activation_bytes(f->system, sp, &full, m)};
+    modules[m] =
+        (struct recompute_module){.forward_s = lower_block_forward_s(f->system, sp, &full, m),
+                                  .activation_bytes = (double)memory_block_activation_bytes(f->system, sp, &full, m)};
   double spare_bytes = (double)(f->cap_bytes - peak_bytes(f, sp, &full));
   recompute_choose(modules, n, model->layers, spare_bytes, f->round_gib, keep);
   for (int m = 0; m < n; m++)
@@ -105,15 +105,15 @@ int fit_error(const struct fit *f, int sp, struct sample shape, struct err *err)
   const struct parallel *parallel = &f->system->parallel;
   const char *advice = parallel->zero < 3 ? "try --zero 3 or more GPUs" : "try more GPUs or a smaller model";
   if (p.weights_bytes + p.gradients_bytes + p.optimizer_bytes + p.reserve_bytes < f->cap_bytes)
-    advice = f->recompute == RECOMPUTE_NONE ? "try --recompute full, --max-length or more GPUs"
+    advice = f->recompute == RECOMPUTE_NONE                          ? "try --recompute full, --max-length or more GPUs"
              : parallel->head_chunk == 0 && !f->system->model->is_2d ? "try --head-chunk, --max-length or more GPUs"
                                                                      : "try --max-length or more GPUs";
-  return err_set(err,
-                 "a sample of %lld tokens alone needs %.1f GiB on each of %d GPUs (weights %.1f, gradients %.1f, optimizer "
-                 "%.1f, activations %.1f, logits %.1f, reserve %.1f), the cap is %.1f GiB: %s",
-                 (long long)sample_tokens(shape), (double)p.total_bytes / GIB_BYTES, sp,
-                 (double)p.weights_bytes / GIB_BYTES, (double)p.gradients_bytes / GIB_BYTES,
-                 (double)p.optimizer_bytes / GIB_BYTES, (double)(p.activations_bytes + p.working_bytes) / GIB_BYTES,
-                 (double)p.logits_bytes / GIB_BYTES, (double)p.reserve_bytes / GIB_BYTES,
-                 (double)f->cap_bytes / GIB_BYTES, advice);
+  return err_set(
+      err,
+      "a sample of %lld tokens alone needs %.1f GiB on each of %d GPUs (weights %.1f, gradients %.1f, optimizer "
+      "%.1f, activations %.1f, logits %.1f, reserve %.1f), the cap is %.1f GiB: %s",
+      (long long)sample_tokens(shape), (double)p.total_bytes / GIB_BYTES, sp, (double)p.weights_bytes / GIB_BYTES,
+      (double)p.gradients_bytes / GIB_BYTES, (double)p.optimizer_bytes / GIB_BYTES,
+      (double)(p.activations_bytes + p.working_bytes) / GIB_BYTES, (double)p.logits_bytes / GIB_BYTES,
+      (double)p.reserve_bytes / GIB_BYTES, (double)f->cap_bytes / GIB_BYTES, advice);
 }

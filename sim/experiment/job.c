@@ -222,8 +222,7 @@ static void set_load(struct run *r, struct micro_batch_load *load, const struct 
   double real[WORK_CLASSES];
   lower_real_work(&r->x->system, r->x->samples.samples, m->samples, m->count, real);
   for (int k = 0; k < WORK_CLASSES; k++)
-    load->real_work_frac[k] =
-        k == WORK_EXACT || !(p->padded_work[k] > real[k]) ? 1 : real[k] / p->padded_work[k];
+    load->real_work_frac[k] = k == WORK_EXACT || !(p->padded_work[k] > real[k]) ? 1 : real[k] / p->padded_work[k];
   load->processed_tokens = m->packed ? m->tokens : m->count * sample_tokens(m->shape);
 }
 
@@ -318,8 +317,7 @@ static int simulate_iteration(struct run *r) {
 static void explain_iteration(struct run *r) {
   struct timeline t = {0};
   lower_iteration(r);
-  struct step_input in = {
-      .groups = r->groups, .n_groups = (int)r->it.n_groups, .factors = r->factors, .timeline = &t};
+  struct step_input in = {.groups = r->groups, .n_groups = (int)r->it.n_groups, .factors = r->factors, .timeline = &t};
   const struct step_result *result = engine_step(r->engine, &in);
   explain_fill(&r->job->outputs->explain, &t, &r->it, &r->samples, r->job->explain_step, result->step_ns);
   timeline_release(&t);

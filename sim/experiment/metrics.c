@@ -193,8 +193,7 @@ void metrics_finish(const struct metrics *m, const uint8_t *ran, uint8_t ran_val
   r->bound_gap_frac = time_s / r->bound_s - 1;
   ASSERT(r->bound_gap_frac >= 0); /* the bound is a relaxation of every policy */
   r->samples_per_step_mean = (double)m->samples / n;
-  r->samples_per_step_cv =
-      cv_of_mean_one(m->samples_sq / (r->samples_per_step_mean * r->samples_per_step_mean), n);
+  r->samples_per_step_cv = cv_of_mean_one(m->samples_sq / (r->samples_per_step_mean * r->samples_per_step_mean), n);
   r->weight_cv_sample = cv_of_mean_one(m->sample_weight_sq, (double)m->samples);
   r->weight_cv_token = cv_of_mean_one(m->token_weight_sq, (double)m->tokens);
   for (int i = 0; i < MAX_SPS; i++)

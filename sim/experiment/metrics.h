@@ -1,4 +1,5 @@
-/* metrics.h: from played steps to the numbers of a result (models.md section 7: where every rank's nanoseconds went). */
+/* metrics.h: from played steps to the numbers of a result (models.md section 7: where every rank's nanoseconds went).
+ */
 #ifndef SIM_EXPERIMENT_METRICS_H
 #define SIM_EXPERIMENT_METRICS_H
 #include "sim/experiment/experiment.h"

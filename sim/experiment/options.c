@@ -19,14 +19,14 @@ struct option_spec {
   char letter;          /* -j */
   const char *argument; /* in help; NULL: a flag */
   enum option_type type;
-  size_t offset;        /* into struct experiment_options */
-  const char *initial;  /* default; NULL: not set */
-  const char *unset;    /* what "not set" means, for help; as a value of an integer it unsets it: "auto", "off" */
-  double min, max;      /* of numbers */
-  const char *values;   /* "drop|truncate|split": the only valid texts */
-  unsigned commands;    /* enum options_command */
+  size_t offset;       /* into struct experiment_options */
+  const char *initial; /* default; NULL: not set */
+  const char *unset;   /* what "not set" means, for help; as a value of an integer it unsets it: "auto", "off" */
+  double min, max;     /* of numbers */
+  const char *values;  /* "drop|truncate|split": the only valid texts */
+  unsigned commands;   /* enum options_command */
   const char *help;
-  const char *group;    /* heading before it in help */
+  const char *group; /* heading before it in help */
 };
 
 #define AT(field) offsetof(struct experiment_options, field)
@@ -48,8 +48,9 @@ static const struct option_spec specs[] = {
     {"seed", 0, "N", TYPE_INT, AT(seed), .initial = "0", .max = NO_LIMIT, .commands = BOTH,
      .help = "of every random choice: shuffles, picks, jitter, draws from a histogram"},
     {"seeds", 0, "N", TYPE_INT, AT(seeds), .initial = "1", .min = 1, .max = MAX_SEEDS, .commands = OPTIONS_SIMULATE,
-     .help = "repeat with N shuffles (seed, seed + 1, ...); speedup_interval is the smallest and the largest speedup, all "
-             "else is of the first seed"},
+     .help =
+         "repeat with N shuffles (seed, seed + 1, ...); speedup_interval is the smallest and the largest speedup, all "
+         "else is of the first seed"},
     {"no-shuffle", 0, NULL, TYPE_FLAG, AT(no_shuffle), .commands = BOTH, .help = "samples arrive in file order"},
     {"profile", 0, "FILE", TYPE_TEXT, AT(profile), .unset = "the cost models", .commands = OPTIONS_PLAN,
      .help = "measured bucket times (dcpsim.profile/1); then no trace, model or cluster"},
@@ -86,7 +87,8 @@ static const struct option_spec specs[] = {
     {"sp-kind", 0, "KIND", TYPE_TEXT, AT(sp_kind), .unset = "ulysses; dsp for 2D models", .values = "ulysses|ring|dsp",
      .commands = BOTH, .help = "how SP exchanges"},
     {"framework", 0, "NAME", TYPE_TEXT, AT(framework), .unset = "fused; eager_apex for stdit3-xl-2",
-     .values = "fused|eager|eager_apex", .commands = BOTH, .help = "kernels and memory passes of the training framework"},
+     .values = "fused|eager|eager_apex", .commands = BOTH,
+     .help = "kernels and memory passes of the training framework"},
 
     {"batch", 0, "N", TYPE_INT, AT(batch), .unset = "by the memory cap", .min = 1, .max = 1e9, .commands = BOTH,
      .group = "Batches",
@@ -95,8 +97,8 @@ static const struct option_spec specs[] = {
      .commands = BOTH, .help = "text: buckets between a length and its double"},
     {"bucket-bounds", 0, "A,B,...", TYPE_BOUNDS, AT(bucket_bounds), .unset = "by octave", .min = 1, .max = 2147483648.0,
      .commands = BOTH, .help = "text: upper bounds of the buckets in tokens, ascending"},
-    {"packing", 0, "RULE", TYPE_TEXT, AT(packing), .initial = "next_fit", .values = "next_fit|bfd|lpt", .commands = BOTH,
-     .help = "which samples share a pack (packed)"},
+    {"packing", 0, "RULE", TYPE_TEXT, AT(packing), .initial = "next_fit", .values = "next_fit|bfd|lpt",
+     .commands = BOTH, .help = "which samples share a pack (packed)"},
     {"pack-tokens", 0, "N", TYPE_INT, AT(pack_tokens), .unset = "by the memory cap", .min = 1, .max = 1e12,
      .commands = BOTH, .help = "tokens of one pack of one SP group (packed)"},
     {"pick", 0, "RULE", TYPE_TEXT, AT(pick), .unset = "published; deterministic with --no-shuffle",
@@ -120,7 +122,8 @@ static const struct option_spec specs[] = {
     {"grad-dtype", 0, "TYPE", TYPE_TEXT, AT(grad_dtype), .initial = "bf16", .values = "bf16|fp32", .commands = BOTH,
      .help = "gradients as kept and reduced"},
     {"offload", 0, "WHAT", TYPE_TEXT, AT(offload), .unset = "nothing", .values = "optimizer", .commands = BOTH,
-     .help = "optimizer states in host memory: for memory questions (plan); simulate refuses it, its time is not modelled"},
+     .help =
+         "optimizer states in host memory: for memory questions (plan); simulate refuses it, its time is not modelled"},
 
     {"jitter", 0, "CV", TYPE_REAL, AT(jitter), .initial = "0", .max = 10, .commands = OPTIONS_SIMULATE,
      .group = "Faults",
@@ -176,7 +179,8 @@ static int set_int(int64_t *out, const struct option_spec *s, const char *label,
     return 0;
   }
   bool open = s->max >= NO_LIMIT;
-  if (errno == 0 && end != text && *end == '\0' && *text != ' ' && (double)v >= s->min && (open || (double)v <= s->max)) {
+  if (errno == 0 && end != text && *end == '\0' && *text != ' ' && (double)v >= s->min &&
+      (open || (double)v <= s->max)) {
     *out = v;
     return 0;
   }
@@ -255,8 +259,8 @@ static int set_bounds(struct experiment_options *o, const struct option_spec *s,
   return 0;
 }
 
-static int set_straggler(struct experiment_options *o, const struct option_spec *s, const char *label,
-                         const char *text, struct err *err) {
+static int set_straggler(struct experiment_options *o, const struct option_spec *s, const char *label, const char *text,
+                         struct err *err) {
   char *end, *end_factor;
   errno = 0;
   long long rank = strtoll(text, &end, 10);
@@ -345,7 +349,8 @@ int options_set(struct experiment_options *o, const char *name, const char *valu
   return set(o, s, s->name, value, err);
 }
 
-/* ---- Experiment file ----------------------------------------------------------------------------------------------- */
+/* ---- Experiment file -----------------------------------------------------------------------------------------------
+ */
 
 /* A JSON value as command-line text; NULL: not of a kind that this option takes. Caller frees. */
 static char *text_of(const json_t *v) {
@@ -453,7 +458,8 @@ int options_read_file(struct experiment_options *o, const char *path, struct err
   return rc;
 }
 
-/* ---- Command line --------------------------------------------------------------------------------------------------- */
+/* ---- Command line ---------------------------------------------------------------------------------------------------
+ */
 
 static const char *command_name(enum options_command c) { return c == OPTIONS_SIMULATE ? "simulate" : "plan"; }
 
@@ -550,7 +556,8 @@ int options_parse(struct experiment_options *o, enum options_command command, in
   return rc == 0 ? 0 : -1;
 }
 
-/* ---- Help ----------------------------------------------------------------------------------------------------------- */
+/* ---- Help -----------------------------------------------------------------------------------------------------------
+ */
 
 #define HELP_COLUMN 28
 #define HELP_WIDTH 112
@@ -609,7 +616,8 @@ void options_help(enum options_command command, FILE *out) {
   }
 }
 
-/* ---- Results -------------------------------------------------------------------------------------------------------- */
+/* ---- Results --------------------------------------------------------------------------------------------------------
+ */
 
 static void write_list(struct json_writer *w, const char *list) {
   const char *word;
@@ -718,9 +726,9 @@ static bool differs(const struct experiment_options *o, const struct option_spec
 }
 
 void options_differences(const struct experiment_options *o, char *buf, size_t size) {
-  static const char *const shown_elsewhere[] = {"trace", "model",   "cluster",  "params",   "policy", "baseline", "seed",
-                                                "json",  "explain", "csv",      "schedule", "timeline", "threads", "epoch",
-                                                "memory-cap-frac", NULL};
+  static const char *const shown_elsewhere[] = {"trace",   "model", "cluster",         "params", "policy",   "baseline",
+                                                "seed",    "json",  "explain",         "csv",    "schedule", "timeline",
+                                                "threads", "epoch", "memory-cap-frac", NULL};
   size_t at = 0;
   buf[0] = '\0';
   for (int i = 0; i < N_SPECS && at < size; i++) {

@@ -7,7 +7,9 @@
 #include "sim/experiment/profile_model.h"
 #include "sim/experiment/program_cache.h"
 
-static bool is_packed(const struct policy *p) { return p->flags & POLICY_NEEDS_SAMPLES && strcmp(p->name, "packed") == 0; }
+static bool is_packed(const struct policy *p) {
+  return p->flags & POLICY_NEEDS_SAMPLES && strcmp(p->name, "packed") == 0;
+}
 
 /* ---- What one SP degree holds ---- */
 
@@ -16,10 +18,10 @@ struct held {
   bool by_tokens;
   int64_t limit_tokens;
   bool *buckets;
-  int64_t tokens;         /* held in all */
+  int64_t tokens; /* held in all */
   int64_t samples;
-  struct sample longest;  /* padded; 2D static: the longest of either extent */
-  int64_t pack_tokens;    /* packed: what fits */
+  struct sample longest; /* padded; 2D static: the longest of either extent */
+  int64_t pack_tokens;   /* packed: what fits */
 };
 
 static int64_t largest_pack(const struct experiment *x, const struct fit *f, int sp) {
@@ -206,7 +208,7 @@ int policy_setup_sps(const struct experiment *x, const struct policy *policy, in
 /* ---- Settled options ---- */
 
 static enum pick pick_of(const char *name) {
-  return strcmp(name, "published") == 0 ? PICK_PUBLISHED
+  return strcmp(name, "published") == 0      ? PICK_PUBLISHED
          : strcmp(name, "proportional") == 0 ? PICK_PROPORTIONAL
                                              : PICK_DETERMINISTIC;
 }
@@ -231,8 +233,8 @@ static int64_t default_batch(const struct fit *f, int sp, struct sample longest)
   return batch;
 }
 
-/* static and packed run any mixture of shapes with one number of recomputed blocks: the one their largest allows. (Packs of
- * videos have no one largest, so they do not adapt.) */
+/* static and packed run any mixture of shapes with one number of recomputed blocks: the one their largest allows.
+ * (Packs of videos have no one largest, so they do not adapt.) */
 static void adapt_to_largest(struct policy_setup *s, int sp, const struct held *h, bool packed) {
   int *blocks = s->options.full_recompute_blocks;
   const struct system *system = s->fit.system;

@@ -4,14 +4,14 @@
 #include "sim/experiment/experiment.h"
 
 struct policy_setup {
-  struct profile profile;  /* bucketed policies */
-  uint8_t *excluded;       /* static, packed: per entry, does not fit alone; NULL: all do */
+  struct profile profile; /* bucketed policies */
+  uint8_t *excluded;      /* static, packed: per entry, does not fit alone; NULL: all do */
   struct policy_options options;
   struct fit fit;
 };
 
-/* SP degrees to try: of a fixed-SP policy those that hold the most tokens of the run (--sp: that one alone), one run each;
- * of others the single value 0. *holds_all: every sample fits. An error when no sample fits, or when --batch or
+/* SP degrees to try: of a fixed-SP policy those that hold the most tokens of the run (--sp: that one alone), one run
+ * each; of others the single value 0. *holds_all: every sample fits. An error when no sample fits, or when --batch or
  * --pack-tokens fit at none. sps has room for MAX_SPS. */
 int policy_setup_sps(const struct experiment *x, const struct policy *policy, int *sps, int *n_sps, bool *holds_all,
                      struct err *err);

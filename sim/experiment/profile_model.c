@@ -45,18 +45,13 @@ static bool search(const struct profile_search *s, const struct policy *policy, 
 
 void profile_model_make(struct profile *out, const struct policy *policy, const struct fit *fit,
                         const struct bucketing *buckets, const int *sps, int n_sps, int64_t max_batch) {
-  *out = (struct profile){
-      .world = system_world(fit->system), .max_sp = sps[n_sps - 1], .n_buckets = buckets->n};
+  *out = (struct profile){.world = system_world(fit->system), .max_sp = sps[n_sps - 1], .n_buckets = buckets->n};
   out->buckets = xcalloc((size_t)buckets->n + 1, sizeof *out->buckets);
   for (int i = 0; i < buckets->n; i++) {
     struct bucket_profile *b = &out->buckets[i];
     struct search_context context = {fit, buckets->buckets[i].shape};
-    struct profile_search s = {.context = &context,
-                               .fits = fits,
-                               .time_s = time_s,
-                               .sps = sps,
-                               .n_sps = n_sps,
-                               .max_batch = max_batch};
+    struct profile_search s = {
+        .context = &context, .fits = fits, .time_s = time_s, .sps = sps, .n_sps = n_sps, .max_batch = max_batch};
     memcpy(b->name, buckets->buckets[i].name, sizeof b->name);
     b->shape = buckets->buckets[i].shape;
     b->samples = buckets->buckets[i].samples;

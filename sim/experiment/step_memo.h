@@ -1,7 +1,8 @@
 /* step_memo.h: what one played step amounts to, and a bounded table of such records: steps of bucket and static repeat.
  *
- * A step in which every group runs one micro-batch, in one round and without faults, is told by the multiset of its groups'
- * programs: groups of one degree are alike wherever they lie. Its record is then looked up instead of played. */
+ * A step in which every group runs one micro-batch, in one round and without faults, is told by the multiset of its
+ * groups' programs: groups of one degree are alike wherever they lie. Its record is then looked up instead of played.
+ */
 #ifndef SIM_EXPERIMENT_STEP_MEMO_H
 #define SIM_EXPERIMENT_STEP_MEMO_H
 #include <stdbool.h>
