@@ -1,5 +1,8 @@
 /* How the passes were counted.
  *
+ * Zero 3, as PyTorch FSDP2 does it: gathered weights are copied out of the gather buffer (read and write 2 bytes), a
+ * gradient is read (2 bytes) and written as the reduction's input (grad_bytes).
+ *
  * 2D, eager profiles: COUNTED by running the published STDiT3 block (torch 1.13) and logging every operation with its
  * bytes and layouts, forward and backward; u is one read or write of (rows, hidden) in bf16. Spatial, forward:
  * broadcast 36, permuting 4, contiguous 25; backward: broadcast 32, reductions 33.5, the rest contiguous. Temporal: 44
@@ -11,6 +14,7 @@
  * says what it reads and writes. A fused kernel reads each input once and writes each output once. */
 #include "models/framework.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "sim/base/json.h"
@@ -19,7 +23,8 @@
 enum framework_kind { FUSED, EAGER, EAGER_APEX, FRAMEWORKS };
 
 static const struct framework frameworks[FRAMEWORKS] = {
-    [FUSED] = {.name = "fused",
+    [FUSED] = {.kind = FUSED,
+               .name = "fused",
                .source = "compiled or hand-fused kernels; passes counted from the architecture; bucket: Megatron-Core "
                          "default of 40e6 parameters, reduced in place",
                .grad_bucket_bytes = 80000000,
@@ -28,8 +33,13 @@ static const struct framework frameworks[FRAMEWORKS] = {
                .exchange_pack_u = 2,
                .host_copy_bytes_per_text_token = 2,
                .logits_bytes = 4,
-               .attention_time_factor = 1},
-    [EAGER] = {.name = "eager",
+               .attention_time_factor = 1,
+               .attention_kernel = ATTENTION_NEWEST,
+               .gather_bytes_per_param = 2,
+               .weight_copy_bytes = 4,
+               .gradient_copy_bytes = 2},
+    [EAGER] = {.kind = EAGER,
+               .name = "eager",
                .source = "PyTorch eager, RMSNorm in fp32; 2D passes counted by running the STDiT3 block, 1D from the "
                          "architecture; bucket: DeepSpeed default of 5e8 elements",
                .grad_bucket_bytes = 1000000000,
@@ -38,8 +48,13 @@ static const struct framework frameworks[FRAMEWORKS] = {
                .exchange_pack_u = 4,
                .host_copy_bytes_per_text_token = 4,
                .logits_bytes = 6,
-               .attention_time_factor = 1.5},
-    [EAGER_APEX] = {.name = "eager_apex",
+               .attention_time_factor = 1.5,
+               .attention_kernel = ATTENTION_FLASH_2,
+               .gather_bytes_per_param = 2,
+               .weight_copy_bytes = 4,
+               .gradient_copy_bytes = 2},
+    [EAGER_APEX] = {.kind = EAGER_APEX,
+                    .name = "eager_apex",
                     .source =
                         "PyTorch eager with Apex norms; 2D passes counted by running the STDiT3 block, 1D from the "
                         "architecture; bucket: DeepSpeed default of 5e8 elements",
@@ -49,7 +64,11 @@ static const struct framework frameworks[FRAMEWORKS] = {
                     .exchange_pack_u = 4,
                     .host_copy_bytes_per_text_token = 4,
                     .logits_bytes = 6,
-                    .attention_time_factor = 1.5},
+                    .attention_time_factor = 1.5,
+                    .attention_kernel = ATTENTION_FLASH_2,
+                    .gather_bytes_per_param = 2,
+                    .weight_copy_bytes = 4,
+                    .gradient_copy_bytes = 2},
 };
 
 const struct framework *framework_find(const char *name, struct err *err) {
@@ -68,6 +87,19 @@ const struct framework *framework_find(const char *name, struct err *err) {
 void framework_list(FILE *out) {
   for (int i = 0; i < FRAMEWORKS; i++)
     fprintf(out, "%-10s  %s\n", frameworks[i].name, frameworks[i].source);
+}
+
+double framework_attention_factor(const struct framework *f, int64_t keys) {
+  static const double flash_2[] = {1.0, 1.2, 1.45, 1.6, 1.7, 1.75}; /* at 512 keys, and each doubling */
+  enum { LAST = sizeof flash_2 / sizeof flash_2[0] - 1 };
+  if (f->attention_kernel == ATTENTION_NEWEST || keys <= 0)
+    return 1;
+  double place = log2((double)keys / 512), factor = flash_2[LAST];
+  if (place <= 0)
+    factor = flash_2[0];
+  else if (place < LAST)
+    factor = flash_2[(int)place] + (place - floor(place)) * (flash_2[(int)place + 1] - flash_2[(int)place]);
+  return f->attention_kernel == ATTENTION_FLASH_1 ? 1.8 * factor : factor;
 }
 
 enum block_kind block_kind_of(const struct transformer *m, int module, int64_t frames) {
@@ -313,8 +345,8 @@ static struct block_passes block_eager(enum block_kind kind, bool apex) {
 
 struct block_passes framework_block(const struct framework *f, const struct transformer *m, enum block_kind kind) {
   ASSERT((unsigned)kind < BLOCK_KINDS && m->is_2d == (kind != BLOCK_LAYER));
-  const enum framework_kind which = (enum framework_kind)(f - frameworks);
-  ASSERT(which < FRAMEWORKS);
+  const enum framework_kind which = (enum framework_kind)f->kind;
+  ASSERT((unsigned)which < FRAMEWORKS);
   if (which == FUSED)
     return m->is_2d ? block_fused(m, kind) : layer_fused(m);
   return m->is_2d ? block_eager(kind, which == EAGER_APEX) : layer_eager(m, which == EAGER_APEX);

@@ -40,20 +40,34 @@ struct block_passes {
   struct memory_pass strided_forward, strided_backward;
 };
 
+/* Generations of attention kernels. The measured rows are of the newest; older ones take longer, by sequence length. */
+enum attention_kernel { ATTENTION_NEWEST, ATTENTION_FLASH_2, ATTENTION_FLASH_1, ATTENTION_KERNELS };
+
 struct framework {
   const char *name;
   const char *source;
+  int kind; /* which table of passes: framework.c. A copy with other fields changed is a framework, too. */
   int64_t grad_bucket_bytes;   /* a gradient bucket is reduced when it holds at least this much */
   double loss_bytes_per_logit; /* memory traffic of cross-entropy forward and backward: 6 fused, 24 with fp32 logits */
   double exchange_pack_u;      /* 2D: hidden-state copies that packing and unpacking one exchange reads and writes */
   int grad_buffers;            /* buffers of that size held beside the gradients while they are reduced */
   double host_copy_bytes_per_text_token; /* 2D: caption bytes copied from the host per caption token and channel */
-  double logits_bytes; /* per token and vocabulary entry between head and loss, forward and backward */
-  double
-      attention_time_factor; /* time of this framework's attention kernels relative to the measured rows (FlashAttention
-                                3 and cuDNN): 1, or what FlashAttention 2 takes longer (H100 figures: 1.0
-                                at 512 tokens, 1.3 at 2k, 1.5 to 1.7 from 4k). Not applied by operation.h. */
+  double logits_bytes;          /* per token and vocabulary entry between head and loss, forward and backward */
+  double attention_time_factor; /* 2D: time of this framework's attention kernels relative to the measured rows
+                                   (FlashAttention 3 and cuDNN); not applied by operation.h */
+  enum attention_kernel attention_kernel; /* 1D; see framework_attention_factor */
+  double gather_bytes_per_param;          /* zero 3: 2, or 4 where weights are gathered in fp32 and cast afterwards */
+  /* Memory traffic of whole weights and gradients under zero 3, per parameter and gather or reduction, that is no GEMM
+   * operand: copies out of the gather buffer and casts; before a reduction, besides writing its input. */
+  double weight_copy_bytes, gradient_copy_bytes;
 };
+
+/* Time of attention over sequences of `keys` under the framework's kernel, relative to the measured rows; >= 1, rising
+ * with keys. FlashAttention 2: its forward and backward figures on H100 (fp16, causal, head dim 128, 16k tokens;
+ * Dao-AILab/flash-attention: 163, 221, 265, 294, 308, 328 TFLOP/s from 512 to 16k keys) against the measured rows with
+ * their backward (164, 266, 390, 465, 537, 578). FlashAttention 1 and its Triton port: 1.8 times FlashAttention 2, the
+ * geometric mean of the 1.3 to 2.5 that the FlashAttention 2 paper gives (Dao 2023, section 4.1). */
+double framework_attention_factor(const struct framework *f, int64_t keys);
 
 /* NULL and a usage error naming the valid ones when unknown. */
 const struct framework *framework_find(const char *name, struct err *err);

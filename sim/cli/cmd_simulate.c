@@ -32,6 +32,8 @@ static int check_stdout(const struct experiment_options *o, struct err *err) {
 }
 
 static int check_options(const struct experiment_options *o, struct err *err) {
+  if (o->profile)
+    return err_usage(err, "simulate: 'profile' is for plan: simulating needs the models");
   if (o->offload)
     return err_usage(err,
                      "simulate: --offload %s: how long an optimizer on the host takes is not modelled, so there "
@@ -59,7 +61,7 @@ static int print(const struct experiment *x, const struct policy_result *results
   } else {
     print_results(out.file, x, results);
     for (int i = 0; o->explain && i < x->n_policies; i++)
-      print_explain(out.file, results[i].name, &outputs[i].explain);
+      print_explain(out.file, &results[i], &outputs[i].explain);
   }
   return output_commit(&out, err);
 }

@@ -95,8 +95,8 @@ static void note_policy(FILE *out, const struct experiment *x, const struct poli
     fprintf(out, "  %s: %s samples remain (--steps %lld)\n", r->name, grouped_text(r->samples_remaining).text,
             (long long)x->options.steps);
   if (r->steps_over_tokens > 0)
-    fprintf(out, "  %s: %s steps exceed --tokens-per-step even with one micro-batch\n", r->name,
-            grouped_text(r->steps_over_tokens).text);
+    fprintf(out, "  %s: %s steps exceed --tokens-per-step even so; %s makes micro-batches smaller\n", r->name,
+            grouped_text(r->steps_over_tokens).text, r->pack_tokens ? "--pack-tokens N" : "--batch N");
   if (x->options.seeds > 1)
     fprintf(out, "  %s: speedup %.3fx to %.3fx over %lld shuffles\n", r->name, r->speedup_interval[0],
             r->speedup_interval[1], (long long)x->options.seeds);
@@ -181,12 +181,13 @@ static void print_groups(FILE *out, const struct explain *e) {
   }
 }
 
-void print_explain(FILE *out, const char *policy, const struct explain *e) {
+void print_explain(FILE *out, const struct policy_result *r, const struct explain *e) {
   if (e->n_groups == 0)
     return;
   const struct explain_group *slowest = &e->groups[0], *quickest = &e->groups[e->n_groups - 1];
-  fprintf(out, "\n%s: step %lld, the median one, takes %.3f ms\n", policy, (long long)e->step,
-          (double)e->step_ns / 1e6);
+  fprintf(out, "\n%s: step %lld, the median one, takes %.3f ms; peak memory %.1f GiB first in step %lld\n", r->name,
+          (long long)e->step, (double)e->step_ns / 1e6, (double)r->peak_memory_bytes / GIB_BYTES,
+          (long long)r->peak_memory_step);
   fprintf(out,
           "  %.3f ms until the slowest group ends (the quickest ends at %.3f), then %.3f ms of gradient "
           "synchronisation and optimizer\n",

@@ -8,7 +8,7 @@
 /* The comparison: a row per policy, where the time goes, and notes on what the numbers rest on. */
 void print_results(FILE *out, const struct experiment *x, const struct policy_result *results);
 
-/* Where the time of one step goes. */
-void print_explain(FILE *out, const char *policy, const struct explain *e);
+/* Where the time of the policy's median step goes. */
+void print_explain(FILE *out, const struct policy_result *r, const struct explain *e);
 
 #endif

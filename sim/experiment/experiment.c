@@ -15,7 +15,7 @@ const char *const share_names[SHARES] = {"compute",   "padding",   "recompute", 
 static int check_required(const struct experiment_options *o, struct err *err) {
   const char *missing = !o->trace ? "--trace" : !o->model ? "--model" : !o->cluster ? "--cluster" : NULL;
   if (missing)
-    return err_usage(err, "%s is missing (dcpsim simulate --help)", missing);
+    return err_usage(err, "%s is missing (see --help)", missing);
   if (o->epoch && o->steps > 0)
     return err_usage(err, "--epoch and --steps exclude each other");
   return 0;

@@ -9,6 +9,7 @@
 #include "sim/experiment/fit.h"
 #include "sim/experiment/options.h"
 #include "sim/plan/sample_set.h"
+#include "sim/plan/schedule.h"
 #include "sim/policy/policy.h"
 #include "traces/bucket.h"
 #include "traces/trace.h"

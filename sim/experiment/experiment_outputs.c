@@ -6,6 +6,7 @@
 #include "sim/experiment/experiment.h"
 
 #define PLACE "{policy}"
+#define TIMELINE_SPANS 200000 /* as many as a viewer handles with ease */
 
 /* The name with {policy} replaced; caller frees. */
 static char *name_for(const char *pattern, const char *policy) {
@@ -51,7 +52,7 @@ int experiment_outputs_open(const struct experiment *x, struct experiment_output
       out->timeline_path = name_for(o->timeline, policy);
       if (strcmp(out->timeline_path, "-") != 0 && check_writable(out->timeline_path, err) < 0)
         return -1;
-      out->timeline.limit = 200000;
+      out->timeline.limit = TIMELINE_SPANS;
       snprintf(out->timeline.policy, sizeof out->timeline.policy, "%s", policy);
       snprintf(out->timeline.run, sizeof out->timeline.run, "%s on %s, %s", x->trace.name, x->model.name,
                x->cluster.name);

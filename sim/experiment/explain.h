@@ -1,11 +1,11 @@
 /* explain.h: where the time of one step goes, operation by operation: the timeline of a step, added up. */
 #ifndef SIM_EXPERIMENT_EXPLAIN_H
 #define SIM_EXPERIMENT_EXPLAIN_H
+#include <stddef.h>
 #include <stdint.h>
 
-#include "models/transformer.h"
 #include "sim/plan/plan.h"
-#include "sim/plan/schedule.h"
+#include "sim/plan/sample_set.h"
 #include "sim/plan/timeline.h"
 
 /* Spans of one name in one group (or of all ranks together: collectives and the optimizer). */

@@ -14,8 +14,6 @@
 #include "sim/plan/lower.h"
 #include "sim/plan/program_time.h"
 
-#define TIMELINE_SPANS 200000 /* as many as a viewer handles with ease */
-
 enum fate { FATE_REMAINING, FATE_RUN, FATE_DROPPED, FATE_INFEASIBLE };
 
 /* A run at work. */
@@ -124,9 +122,10 @@ static void draw_faults(struct run *r) {
 }
 
 static int run_open(struct run *r, struct job *j) {
-  int64_t started_ns = wall_clock_ns();
   *r = (struct run){.job = j, .x = j->x, .policy = j->x->policies[j->policy]};
+  int64_t started_ns = wall_clock_ns();
   policy_setup_init(&r->setup, r->x, r->policy, j->sp);
+  r->plan_ns = wall_clock_ns() - started_ns;
   r->fates = xcalloc((size_t)r->x->samples.n, sizeof *r->fates);
   program_cache_init(&r->cache, &r->x->system, r->setup.fit.unequal_counts);
   metrics_init(&r->metrics, r->x);
@@ -145,6 +144,7 @@ static int run_open(struct run *r, struct job *j) {
     r->engine = engine_new(&r->x->system, r->setup.fit.unequal_counts);
     r->memo = step_memo_new();
   }
+  started_ns = wall_clock_ns();
   int rc = policy_open(&r->rule, r->policy, &in, &j->err);
   r->plan_ns += wall_clock_ns() - started_ns;
   return rc;
@@ -270,7 +270,7 @@ static bool lower_iteration(struct run *r) {
 
 static struct timeline *timeline_of(struct run *r) {
   struct experiment_outputs *out = r->job->outputs;
-  if (!out || !out->timeline_path || out->timeline.n >= TIMELINE_SPANS || out->timeline.left_out > 0)
+  if (!out || !out->timeline_path || out->timeline.n >= out->timeline.limit)
     return NULL;
   return &out->timeline;
 }

@@ -29,6 +29,14 @@ static struct split split_of(const struct lowering *l) {
   return p;
 }
 
+/* The kernel's factor rises with length; the longest sequence's keeps a pack's time rising with its samples. */
+static int64_t longest(const uint32_t *lengths, int64_t n) {
+  uint32_t most = 0;
+  for (int64_t i = 0; i < n; i++)
+    most = lengths[i] > most ? lengths[i] : most;
+  return most;
+}
+
 /* Attention of one of the r ring blocks on this rank. Block 0 is the rank's own (causal as the model is); the others
  * are full, and halved where the model is causal: zig-zag order gives every rank half of each foreign block. */
 static double attention_block_s(const struct lowering *l, const struct split *p, int block, bool backward) {
@@ -39,7 +47,8 @@ static double attention_block_s(const struct lowering *l, const struct split *p,
   if (!mb->packed) {
     int64_t q = ceil_div(mb->seqlen, p->r), kv = foreign && m->causal ? ceil_div(q, 2) : q;
     struct attention_shape a = {causal, mb->batch, q, kv, p->heads, p->kv_heads, m->head_dim};
-    return backward ? attention_backward_time_s(params, &a) : attention_forward_time_s(params, &a);
+    double seconds = backward ? attention_backward_time_s(params, &a) : attention_forward_time_s(params, &a);
+    return seconds * framework_attention_factor(l->system->framework, kv);
   }
   uint32_t *lengths = xmalloc(size_mul((size_t)mb->batch, sizeof *lengths));
   for (int64_t i = 0; i < mb->batch; i++)
@@ -48,6 +57,7 @@ static double attention_block_s(const struct lowering *l, const struct split *p,
       backward
           ? attention_varlen_backward_time_s(params, causal, lengths, mb->batch, p->heads, p->kv_heads, m->head_dim)
           : attention_varlen_forward_time_s(params, causal, lengths, mb->batch, p->heads, p->kv_heads, m->head_dim);
+  t *= framework_attention_factor(l->system->framework, longest(lengths, mb->batch));
   free(lengths);
   return foreign && m->causal ? t / 2 : t;
 }
@@ -59,7 +69,7 @@ static void emit_attention(struct lowering *l, const struct split *p, bool backw
     bool more = block + 1 < p->r;
     if (more) /* K, V of the next block travel beside this block's attention; backward brings dK, dV, too */
       emit_exchange(l, "ring_kv", COLLECTIVE_SEND_RECV, p->r, p->r_nodes, p->hop_bytes * (backward ? 2 : 1));
-    emit_compute(l, name, block_s[block > 0] * l->system->framework->attention_time_factor, WORK_ATTENTION, 1);
+    emit_compute(l, name, block_s[block > 0], WORK_ATTENTION, 1);
     l->program->ops[l->program->n_ops - 1].skip_last_exchange = more;
   }
 }
@@ -112,6 +122,25 @@ static void block_backward(struct lowering *l) {
   emit_other_passes(l, b.backward, b.n_backward, placed);
 }
 
+/* Traffic of whole weights beside the GEMMs: zero 3 copies what it gathered (and casts it, where it was gathered in
+ * fp32). */
+static void emit_weight_copy(struct lowering *l, double params) {
+  const struct system *s = l->system;
+  if (s->parallel.zero == 3)
+    emit_compute(l, "weight_copy",
+                 memory_time_s(s->params, MEMORY_CONTIGUOUS, params * s->framework->weight_copy_bytes), WORK_EXACT, 2);
+}
+
+/* Gradients: zero 3 copies them into the reduction's input; otherwise fp32 gradients are read and written where the
+ * weight GEMM would have written bf16 once. */
+static void emit_gradient_copy(struct lowering *l, double params) {
+  const struct system *s = l->system;
+  const int grad = s->parallel.grad_bytes;
+  double bytes = s->parallel.zero == 3 ? s->framework->gradient_copy_bytes + grad : grad == 4 ? 2 * grad - 2 : 0;
+  if (bytes > 0)
+    emit_compute(l, "gradient_copy", memory_time_s(s->params, MEMORY_CONTIGUOUS, params * bytes), WORK_EXACT, 2);
+}
+
 /* Final norm, head GEMM, loss, and their backward: once per micro-batch. */
 static void emit_head(struct lowering *l) {
   const struct system *s = l->system;
@@ -132,20 +161,23 @@ static void emit_backward_section(struct lowering *l, int repeat, bool recompute
     return;
   const struct system *s = l->system;
   double params = (double)transformer_block_params(s->model, 0);
+  double gathered = params * s->framework->gather_bytes_per_param;
   bool zero3 = s->parallel.zero == 3;
   program_begin_section(l->program, repeat);
   if (zero3) {
     emit_wait(l, 1); /* this block's parameters; the gradient of the block before may be on its way */
-    emit_post(l, "param_gather", COLLECTIVE_ALL_GATHER, 2 * params);
+    emit_post(l, "param_gather", COLLECTIVE_ALL_GATHER, gathered);
     if (last)
       l->program->ops[l->program->n_ops - 1].last_bytes = -1;
   }
+  emit_weight_copy(l, params);
   if (recompute) {
     l->category = TIMELINE_CAT_RECOMPUTE;
     lower_1d_block_forward(l);
     l->category = TIMELINE_CAT_COMPUTE;
   }
   block_backward(l);
+  emit_gradient_copy(l, params);
   emit_post(l, "grad_reduce", s->parallel.zero == 0 ? COLLECTIVE_ALL_REDUCE : COLLECTIVE_REDUCE_SCATTER,
             params * s->parallel.grad_bytes);
 }
@@ -156,42 +188,47 @@ void lower_1d(struct lowering *l) {
   bool zero3 = s->parallel.zero == 3;
   int recomputed = l->mb->recompute_blocks[0], kept = m->layers - recomputed;
   enum collective reduce = s->parallel.zero == 0 ? COLLECTIVE_ALL_REDUCE : COLLECTIVE_REDUCE_SCATTER;
-  double block = 2.0 * (double)transformer_block_params(m, 0), table = 2.0 * (double)(m->vocab * m->hidden);
-  double grad_scale = s->parallel.grad_bytes / 2.0;
+  double gather = s->framework->gather_bytes_per_param, grad = s->parallel.grad_bytes;
+  double block = (double)transformer_block_params(m, 0), table = (double)(m->vocab * m->hidden);
+  double other = (double)transformer_other_params(m), head = m->tied_embeddings ? 0 : table;
   l->rows = ceil_div(microbatch_tokens(s, l->mb), l->sp);
   double row_bytes = 2.0 * (double)m->hidden * (double)l->rows;
 
   program_begin_section(l->program, 1);
   if (zero3) {
-    emit_post(l, "param_gather", COLLECTIVE_ALL_GATHER, table);
+    emit_post(l, "param_gather", COLLECTIVE_ALL_GATHER, gather * table);
     emit_wait(l, 0);
-    emit_post(l, "param_gather", COLLECTIVE_ALL_GATHER, block);
+    emit_post(l, "param_gather", COLLECTIVE_ALL_GATHER, gather * block);
   }
+  emit_weight_copy(l, table);
   emit_compute(l, "embedding", memory_time_s(s->params, MEMORY_CONTIGUOUS, 2 * row_bytes), WORK_TOKENS, 1);
 
   program_begin_section(l->program, m->layers);
   if (zero3) {
     emit_wait(l, 0);
-    emit_post(l, "param_gather", COLLECTIVE_ALL_GATHER, block); /* one block ahead */
-    l->program->ops[l->program->n_ops - 1].last_bytes = table;  /* of the head */
+    emit_post(l, "param_gather", COLLECTIVE_ALL_GATHER, gather * block); /* one block ahead */
+    l->program->ops[l->program->n_ops - 1].last_bytes = gather * table;  /* of the head */
   }
+  emit_weight_copy(l, block);
   lower_1d_block_forward(l);
 
   program_begin_section(l->program, 1);
   if (zero3) {
     emit_wait(l, 0);
-    emit_post(l, "param_gather", COLLECTIVE_ALL_GATHER, block);
+    emit_post(l, "param_gather", COLLECTIVE_ALL_GATHER, gather * block);
   }
+  emit_weight_copy(l, head);
   emit_head(l);
-  double other = 2.0 * (double)transformer_other_params(m), head = m->tied_embeddings ? 0 : table;
-  emit_post(l, "grad_reduce", reduce, head * grad_scale);
+  emit_gradient_copy(l, head);
+  emit_post(l, "grad_reduce", reduce, head * grad);
 
   emit_backward_section(l, recomputed, true, kept == 0);
   emit_backward_section(l, kept, false, true);
 
   program_begin_section(l->program, 1);
   emit_compute(l, "embedding_backward", memory_time_s(s->params, MEMORY_CONTIGUOUS, 3 * row_bytes), WORK_TOKENS, 1);
-  emit_post(l, "grad_reduce", reduce, (other - head) * grad_scale);
+  emit_gradient_copy(l, other - head);
+  emit_post(l, "grad_reduce", reduce, (other - head) * grad);
 
   double *padded = l->program->padded_work;
   double rows = (double)l->rows * l->sp;

@@ -229,22 +229,49 @@ static struct program_fold fold_of(const struct program *p, int64_t host_ns) {
   return (struct program_fold){.time_ns = end, .host_ns = m.host_ns - host_ns, .account = m.account};
 }
 
-/* The lead that the host needs so as never to hold up: bisection over a monotone yes or no would do, but one slow pass
- * says it exactly: the largest (issue time - time the streams were ready) with a host that starts at 0. */
-static int64_t needed_lead(const struct program *p) {
-  struct rank_state m = rank_state_at(0, 1);
-  int64_t issued = 0, lead = 0;
-  for (struct cursor c = {0}; cursor_op(p, &c); cursor_advance(p, &c)) {
-    const struct op *op = cursor_op(p, &c);
-    issued += op->kernels * p->host_op_ns;
-    int64_t exchange = op->kind == OP_COMPUTE && op->skip_last_exchange ? m.exchange_before_ns : m.exchange_free_ns;
-    int64_t ready = int64_max(m.compute_free_ns, exchange);
-    if (op->kind == OP_COMPUTE || op->kind == OP_EXCHANGE)
-      lead = int64_max(lead, issued - ready);
-    m.host_ns = INT64_MIN / 2;
-    program_play_op(p, op, &m, 1);
+/* By how much the host must be ahead at the start so as never to hold up: the largest (time issued - time the streams
+ * were ready), with a host that starts at 0 and waits for nothing. */
+struct lead {
+  struct rank_state rank;
+  int64_t issued_ns, lead_ns;
+};
+
+static void lead_op(const struct program *p, const struct op *op, struct lead *l) {
+  const struct rank_state *m = &l->rank;
+  int64_t exchange = op->kind == OP_COMPUTE && op->skip_last_exchange ? m->exchange_before_ns : m->exchange_free_ns;
+  l->issued_ns += op->kernels * p->host_op_ns;
+  if (op->kind == OP_COMPUTE || op->kind == OP_EXCHANGE)
+    l->lead_ns = int64_max(l->lead_ns, l->issued_ns - int64_max(m->compute_free_ns, exchange));
+  l->rank.host_ns = INT64_MIN / 2;
+  program_play_op(p, op, &l->rank, 1);
+}
+
+/* Once repeats are alike, issuing gains or loses the same on the streams in each: the last of them decides, if any. */
+static void lead_section(const struct program *p, const struct section *s, struct lead *l) {
+  for (int r = 0; r < s->repeat; r++) {
+    struct lead before = *l;
+    l->lead_ns = INT64_MIN / 2;
+    for (int i = 0; i < s->n_ops; i++)
+      lead_op(p, &p->ops[s->first_op + i], l);
+    int64_t body_lead = l->lead_ns, times = s->repeat - 1 - r;
+    l->lead_ns = int64_max(before.lead_ns, body_lead);
+    before.rank.host_ns = l->rank.host_ns;
+    if (times == 0 || !steady(&before.rank, &l->rank, 1))
+      continue;
+    int64_t delta = l->rank.compute_free_ns - before.rank.compute_free_ns;
+    int64_t issue = l->issued_ns - before.issued_ns;
+    l->lead_ns = int64_max(l->lead_ns, body_lead + times * (issue - delta));
+    l->issued_ns += times * issue;
+    shift(&l->rank, times * delta);
+    return;
   }
-  return lead;
+}
+
+static int64_t needed_lead(const struct program *p) {
+  struct lead l = {.rank = rank_state_at(0, 1)};
+  for (size_t i = 0; i < p->n_sections; i++)
+    lead_section(p, &p->sections[i], &l);
+  return l.lead_ns;
 }
 
 void program_fold_cache(struct program *p) {

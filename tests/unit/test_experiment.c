@@ -80,7 +80,7 @@ static void check_result(const struct experiment *x, const struct policy_result 
 }
 
 /* Whatever is asked for, no sample and no nanosecond is lost. */
-Test(experiment, conserves, .timeout = 120) {
+Test(experiment, conserves) {
   static const char *const cases[][9] = {
       {NULL},
       {"drop-last", "true", "batch", "2", NULL},
@@ -108,7 +108,7 @@ Test(experiment, conserves, .timeout = 120) {
 }
 
 /* Equal lengths that are a bucket bound, all steps full, one SP, one batch: policies have no choice left. */
-Test(experiment, equal_lengths_equal_times, .timeout = 60) {
+Test(experiment, equal_lengths_equal_times) {
   static const char *const one_rank[] = {"sp",      "1", "max-sp",  "1", "batch",       "4",    "recompute", "full",
                                          "max-gas", "1", "min-gas", "1", "pack-tokens", "8192", NULL};
   static const char *const all_ranks[] = {"sp",          "1",         "batch",   "2",        "recompute", "full",
@@ -137,7 +137,7 @@ Test(experiment, equal_lengths_equal_times, .timeout = 60) {
 }
 
 /* Twice the GPUs and samples: the same steps, but for the gradient synchronisation and the sharded optimizer. */
-Test(experiment, weak_scaling_of_bucket, .timeout = 60) {
+Test(experiment, weak_scaling_of_bucket) {
   struct made m[2];
   uint32_t lengths[512];
   for (int i = 0; i < 512; i++)
@@ -191,7 +191,7 @@ Test(experiment, weights_by_hand) {
 }
 
 /* Results do not depend on threads; a different seed gives a different shuffle. */
-Test(experiment, threads_and_seeds, .timeout = 60) {
+Test(experiment, threads_and_seeds) {
   uint32_t *lengths = mixed_lengths(600);
   struct made m[3];
   const char *const threads[] = {"1", "5", "1"}, *const seeds[] = {"4", "4", "5"};
@@ -348,7 +348,7 @@ Test(experiment, step_memo) {
 }
 
 /* sp auto takes the best of those that hold every sample; with none, the one that holds most tokens. */
-Test(experiment, sp_auto, .timeout = 60) {
+Test(experiment, sp_auto) {
   uint32_t *lengths = mixed_lengths(300);
   static const char *const automatic[] = {"policy", "bucket", "model", "llama2-7b", NULL};
   struct made m, forced;

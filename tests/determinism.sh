@@ -1,0 +1,76 @@
+#!/bin/sh
+# determinism.sh PROGRAM...: the same commands give the same bytes whatever compiled the program (gcc, clang, with or without
+# optimisation and sanitizers) and on any number of threads. plan_time_s is the one field that may differ.
+set -u
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+[ $# -ge 1 ] || { echo "usage: determinism.sh PROGRAM..."; exit 2; }
+first=$1
+
+"$first" trace generate lognormal:mean=1500,sigma=1.3,max=60000 -n 1500 -o "$work/text.txt" --seed 3 || exit 1
+"$first" trace generate zipf_video:offset=5,size=60,image_frac=2 -n 100 -o "$work/video.csv" || exit 1
+all=static,bucket,packed,dcp_rebalance,dcp_inter,dcp
+
+# run LABEL PROGRAM ARGUMENTS...: what the program prints, but plan_time_s, into $work/LABEL.
+run() {
+  label=$1
+  shift
+  "$@" >"$work/raw" 2>"$work/err" || {
+    echo "$*: exit $?"
+    head -n 3 "$work/err"
+    failed=1
+  }
+  grep -v plan_time_s "$work/raw" >"$work/$label"
+}
+
+# compare NAME COMMAND...: every program, and 1 and 3 threads where the command has -j.
+compare() {
+  name=$1
+  shift
+  run wanted "$first" "$@"
+  for program in $programs; do
+    for threads in '' '-j 1' '-j 3'; do
+      [ "$1" = simulate ] || [ -z "$threads" ] || continue
+      # shellcheck disable=SC2086
+      run got "$program" "$@" $threads
+      cmp -s "$work/wanted" "$work/got" || {
+        echo "$name: '$first' and '$program $threads' differ:"
+        diff "$work/wanted" "$work/got" | head -n 6
+        failed=1
+      }
+    done
+  done
+}
+
+# files NAME COMMAND...: the file that the command writes when its name is put at the end.
+files() {
+  name=$1
+  shift
+  "$first" "$@" "$work/wanted" >/dev/null || failed=1
+  for program in $programs; do
+    "$program" "$@" "$work/got" >/dev/null || failed=1
+    cmp -s "$work/wanted" "$work/got" || {
+      echo "$name: '$first' and '$program' differ"
+      failed=1
+    }
+  done
+}
+
+programs=$*
+text="--trace $work/text.txt --model llama2-7b --cluster h200_8x2"
+video="--trace $work/video.csv --model tiny-2d --cluster h200_4x2"
+# shellcheck disable=SC2086
+{
+  compare 'trace info' trace info "$work/text.txt" --json
+  compare 'simulate' simulate $text --policy $all --json
+  compare 'simulate, capped steps' simulate $text --policy $all --json --tokens-per-step 200000 --seeds 2
+  compare 'simulate, faults' simulate $text --policy bucket,dcp --json --jitter 0.1 --straggler 3:1.5 --steps 20
+  compare 'simulate, zero 3' simulate $text --policy bucket,dcp --json --zero 3 --drop-last --batch 4
+  compare 'simulate, video' simulate $video --policy $all --json --seed 9
+  compare 'simulate, table' simulate $text --policy bucket,dcp --explain
+  compare 'plan' plan $text --policy dcp --json
+  files 'schedule' simulate $text --policy dcp --schedule
+  files 'timeline' simulate $text --policy bucket --steps 1 --timeline
+}
+exit "$failed"
