@@ -24,9 +24,9 @@ static void help(FILE *out) {
 
 /* At most one thing can go to stdout. */
 static int check_stdout(const struct experiment_options *o, struct err *err) {
-  const char *const paths[] = {o->csv, o->schedule, o->timeline};
+  const char *const paths[] = {o->csv, o->result, o->schedule, o->timeline};
   int n = o->json;
-  for (int i = 0; i < 3; i++)
+  for (int i = 0; i < 4; i++)
     n += paths[i] && strcmp(paths[i], "-") == 0;
   return n <= 1 ? 0 : err_usage(err, "simulate: only one of --json and the files named - can go to stdout");
 }
@@ -50,7 +50,7 @@ static int print(const struct experiment *x, const struct policy_result *results
   const struct experiment_options *o = &x->options;
   struct json_writer w = {.indent = true};
   struct output out;
-  if (is_stdout(o->csv) || is_stdout(o->schedule) || is_stdout(o->timeline))
+  if (is_stdout(o->csv) || is_stdout(o->result) || is_stdout(o->schedule) || is_stdout(o->timeline))
     return 0;
   if (output_open(&out, "-", err) < 0)
     return -1;
@@ -76,11 +76,12 @@ static int simulate(const struct experiment_options *o, struct err *err) {
   struct experiment x;
   struct experiment_outputs outputs[MAX_POLICIES] = {{0}};
   struct policy_result results[MAX_POLICIES];
-  struct output csv = {0};
+  struct output csv = {0}, result = {0};
   int rc = -1;
   if (experiment_open(&x, o, err) < 0)
     return -1;
-  if (experiment_outputs_open(&x, outputs, err) < 0 || (o->csv && output_open(&csv, o->csv, err) < 0))
+  if (experiment_outputs_open(&x, outputs, err) < 0 || (o->csv && output_open(&csv, o->csv, err) < 0) ||
+      (o->result && output_open(&result, o->result, err) < 0))
     goto out;
   if (experiment_run(&x, outputs, results, err) < 0 || experiment_outputs_commit(&x, outputs, err) < 0)
     goto out;
@@ -89,11 +90,19 @@ static int simulate(const struct experiment_options *o, struct err *err) {
     if (output_commit(&csv, err) < 0)
       goto out;
   }
+  if (o->result) {
+    struct json_writer w = {.file = result.file, .indent = true};
+    result_write_json(&w, &x, results, outputs);
+    fputc('\n', result.file);
+    if (output_commit(&result, err) < 0)
+      goto out;
+  }
   rc = print(&x, results, outputs, err);
   if (rc == 0)
     warn(&x, results);
 out:
   output_discard(&csv);
+  output_discard(&result);
   experiment_outputs_release(&x, outputs);
   experiment_close(&x);
   return rc;

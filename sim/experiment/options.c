@@ -135,6 +135,8 @@ static const struct option_spec specs[] = {
      .help = "print one JSON object instead of tables"},
     {"csv", 0, "FILE", TYPE_TEXT, AT(csv), .unset = "none", .commands = OPTIONS_SIMULATE,
      .help = "also write a row per policy (- instead of the table)"},
+    {"result", 0, "FILE", TYPE_TEXT, AT(result), .unset = "none", .commands = OPTIONS_SIMULATE,
+     .help = "also write the JSON object (for plot), beside the tables"},
     {"schedule", 0, "FILE", TYPE_TEXT, AT(schedule), .unset = "none", .commands = OPTIONS_SIMULATE,
      .help = "write the schedule with sample ids (JSON Lines); several policies: {policy} in the name"},
     {"timeline", 0, "FILE", TYPE_TEXT, AT(timeline), .unset = "none", .commands = OPTIONS_SIMULATE,
@@ -726,9 +728,9 @@ static bool differs(const struct experiment_options *o, const struct option_spec
 }
 
 void options_differences(const struct experiment_options *o, char *buf, size_t size) {
-  static const char *const shown_elsewhere[] = {"trace",   "model", "cluster",         "params", "policy",   "baseline",
-                                                "seed",    "json",  "explain",         "csv",    "schedule", "timeline",
-                                                "threads", "epoch", "memory-cap-frac", NULL};
+  static const char *const shown_elsewhere[] = {
+      "trace",  "model",    "cluster",  "params",  "policy", "baseline",        "seed", "json", "explain", "csv",
+      "result", "schedule", "timeline", "threads", "epoch",  "memory-cap-frac", NULL};
   size_t at = 0;
   buf[0] = '\0';
   for (int i = 0; i < N_SPECS && at < size; i++) {

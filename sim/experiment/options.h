@@ -64,7 +64,7 @@ struct experiment_options {
   double straggler_factor;
   /* out */
   bool json, explain;
-  char *csv, *schedule, *timeline;
+  char *csv, *result, *schedule, *timeline;
   int64_t threads; /* never changes a result, so results do not name it */
 };
 
