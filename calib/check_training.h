@@ -18,13 +18,13 @@ struct training_op {
 struct training_prediction {
   double step_s; /* 0 where the case has no time */
   int64_t peak_bytes;
-  struct memory_parts *memory; /* NULL, or where to put the parts */
-  int recomputed;              /* blocks */
+  int recomputed;                                                              /* blocks */
   double work_s, recompute_s, exchange_s, sync_s, optimizer_s, host_s, idle_s; /* of a rank; their sum is step_s */
 };
 
-/* `scalars`: NULL, or used instead of the parameter file's. Not for cases without a time. */
-void training_predict(const struct training_case *c, const struct params *params, struct training_prediction *out);
+/* `scalars`: NULL, or used instead of the parameter file's. */
+void training_predict(const struct training_case *c, const struct params *params, const struct in_step_scalars *scalars,
+                      struct training_prediction *out);
 
 /* Seconds of a step by operation, longest first; *n of them; the caller frees the array. */
 struct training_op *training_ops(const struct training_case *c, const struct params *params, size_t *n);
@@ -42,14 +42,15 @@ struct training_check_row {
   struct training_case c;
   struct training_prediction p;
   const struct table *table;
+  size_t index; /* row of the table */
 };
 
 /* Relative errors are predicted / measured - 1. */
 struct training_group {
   const char *source;
-  size_t rows, with_offload; /* predicted; left out because of their optimizer on the CPU */
+  size_t rows, left_out;               /* predicted, and not */
   double median, p90, max, mean, bias; /* of the absolute errors; bias: mean with its sign */
-  /* Kendall's tau-b of predicted and measured tokens/s/GPU over pairs whose measured values differ by more than 2 %
+  /* Kendall's tau of predicted and measured tokens/s/GPU over pairs whose measured values differ by more than 2 %
    * (runs repeat no better); pairs: their number. */
   double tau;
   size_t pairs;

@@ -12,10 +12,10 @@
 #define SELECTIVE_CAP_FRAC 0.90
 
 /* Columns that must be there; others are optional. */
-static const char *const needed[] = {"id",       "source",    "model", "layers",  "hidden",     "heads",      "kv_heads",
-                                     "mlp_type", "ffn_hidden", "vocab", "gpu",    "n_gpus",     "framework",  "precision",
-                                     "tp",       "pp",        "cp",    "mbs",     "seqlen",     "dp_sharding", "recompute",
-                                     "offload",  "compile",   NULL};
+static const char *const needed[] = {"id",        "source",      "model",      "layers",  "hidden",  "heads",
+                                     "kv_heads",  "mlp_type",    "ffn_hidden", "vocab",   "gpu",     "n_gpus",
+                                     "framework", "precision",   "tp",         "pp",      "cp",      "mbs",
+                                     "seqlen",    "dp_sharding", "recompute",  "offload", "compile", NULL};
 
 struct reader {
   const struct table *table;
@@ -170,6 +170,8 @@ static void read_framework(struct training_case *c, const struct reader *r) {
   } else if (has(r, "framework", "torchtitan")) {
     use_framework(c, compiled ? "fused" : "eager");
     c->framework.attention_kernel = kernel_of(r, ATTENTION_FLASH_2);
+    c->framework.loss_bytes_per_logit = framework_find("eager", NULL)->loss_bytes_per_logit; /* blocks are compiled */
+    c->framework.logits_bytes = framework_find("eager", NULL)->logits_bytes;
     c->parallel.grad_bytes = 4;
   } else if (has(r, "framework", "fms-fsdp")) {
     use_framework(c, compiled ? "fused" : "eager");
@@ -324,8 +326,8 @@ struct system training_case_system(const struct training_case *c, const struct p
   return (struct system){&c->model, &c->cluster, params, &c->framework, c->parallel};
 }
 
-/* PyTorch's op-level policy keeps products 1, 3, 5, 7 of q, k, v, out, gate, down, up in the order of execution (q, k,
- * v, o, w1, w3, w2) and repeats k, o, w3. */
+/* PyTorch's op-level policy keeps every second matrix product in the order of execution (q, v, w1, w2 of q, k, v, o,
+ * w1, w3, w2) and attention, and repeats k, o, w3: as whole blocks of equal matrix work. */
 static int blocks_of_ops(const struct transformer *m) {
   double h = (double)m->hidden, q = (double)(m->heads * m->head_dim), kv = (double)(m->kv_heads * m->head_dim);
   double mlp = h * (double)m->ffn, all = 2 * h * q + 2 * h * kv + m->mlp_matrices * mlp;
@@ -333,17 +335,41 @@ static int blocks_of_ops(const struct transformer *m) {
   return (int)lround(repeated / all * m->layers);
 }
 
-struct microbatch training_case_micro_batch(const struct training_case *c, const struct params *params) {
-  struct microbatch mb = {.batch = c->batch, .seqlen = c->seqlen};
+/* The same as whole blocks of equal saved bytes: a block keeps its input, q, v, attention's output, w1's and w2's. */
+static int saved_blocks_of_ops(const struct training_case *c) {
+  const struct transformer *m = &c->model;
+  double h = (double)m->hidden, q = (double)(m->heads * m->head_dim) / h, kv = (double)(m->kv_heads * m->head_dim) / h;
+  double kept = 1 + 2 * q + kv + (double)m->ffn / h + 1;
+  double all = framework_block(&c->framework, m, BLOCK_LAYER).saved_u;
+  return m->layers - (int)lround(m->layers * fmin(1, (kept - 1) / (all - 1)));
+}
+
+/* Every k-th block: the largest k up to 4 that fits. */
+static int blocks_to_fit(const struct training_case *c, const struct params *params) {
   const struct system s = training_case_system(c, params);
-  int *blocks = &mb.recompute_blocks[0];
-  if (c->recompute == RECOMPUTE_ALL)
-    *blocks = c->model.layers;
-  else if (c->recompute == RECOMPUTE_SOME_OPS)
-    *blocks = blocks_of_ops(&c->model);
-  else if (c->recompute == RECOMPUTE_TO_FIT)
-    while (*blocks < c->model.layers &&
-           memory_peak_bytes(&s, c->sp, &mb, false) > memory_cap_bytes(&s, SELECTIVE_CAP_FRAC))
-      ++*blocks;
+  struct microbatch mb = {.batch = c->batch, .seqlen = c->seqlen};
+  int k = 4;
+  do {
+    mb.recompute_blocks[0] = (c->model.layers + k - 1) / k;
+  } while (memory_peak_bytes(&s, c->sp, &mb, false) > memory_cap_bytes(&s, SELECTIVE_CAP_FRAC) && --k > 0);
+  return mb.recompute_blocks[0];
+}
+
+struct microbatch training_case_micro_batch(const struct training_case *c, const struct params *params,
+                                            bool for_memory) {
+  struct microbatch mb = {.batch = c->batch, .seqlen = c->seqlen};
+  switch (c->recompute) {
+  case RECOMPUTE_NONE:
+    break;
+  case RECOMPUTE_ALL:
+    mb.recompute_blocks[0] = c->model.layers;
+    break;
+  case RECOMPUTE_SOME_OPS:
+    mb.recompute_blocks[0] = for_memory ? saved_blocks_of_ops(c) : blocks_of_ops(&c->model);
+    break;
+  case RECOMPUTE_TO_FIT:
+    mb.recompute_blocks[0] = blocks_to_fit(c, params);
+    break;
+  }
   return mb;
 }

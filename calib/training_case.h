@@ -2,22 +2,18 @@
  * cluster, parallel configuration, framework and micro-batch; or the reason why it cannot be predicted.
  *
  * What the columns mean here:
- *   layers .. vocab      the shape; what they do not say comes from the model's name (tied embeddings, biases, head dim,
- *                        learned positions of MPT and GPT-2), and n_params must agree to 1 %
- *   gpu, n_gpus          H100 or H200, 8 GPUs a node. "H100 96GB HBM2e 2.4TB/s, 500W" has no kernel rows of its own: its
- *                        memory passes are slowed by the data sheets' bandwidths, its matrix operations by the cube root
- *                        of the power left beside 100 W of memory and leakage (clock x voltage^2)
- *   interconnect         "N Gbps per node" sets the NICs; else one 400 Gb/s NIC per GPU
- *   dp_sharding          FULL_SHARD, ZeRO-3, FSDP2: zero 3; SHARD_GRAD_OP, ZeRO-2: 2; ZeRO-1, distributed optimizer: 1;
- *                        HSDP: zero 3 within a node; none: 0
- *   cp, cp_kind          sequence parallelism: Ulysses, else a ring
- *   recompute            full: every block; "op-level SAC" (PyTorch saves attention and every second matrix product):
- *                        the share of matrix work it repeats, as whole blocks; other "selective" (every k-th block, k not
- *                        stated): the fewest blocks that fit into 90 % of device memory
- *   precision            bf16 in all matrix products; with float8 anywhere the row is left out
- *   framework, compile, attn_kernel
- *     llm-foundry        eager; FSDP1 over fp32 weights under autocast: gathered in fp32, cast after each gather (read 4,
- *                        write 2), gradients cast back, put into the flat gradient and cast for a bf16 reduction (read 2,
+ *   layers .. vocab      the shape; what they do not say comes from the model's name (tied embeddings, biases, head
+ * dim, learned positions of MPT and GPT-2), and n_params must agree to 1 % gpu, n_gpus          H100 or H200, 8 GPUs a
+ * node. "H100 96GB HBM2e 2.4TB/s, 500W" has no kernel rows of its own: its memory passes are slowed by the data sheets'
+ * bandwidths, its matrix operations by the cube root of the power left beside 100 W of memory and leakage (clock x
+ * voltage^2) interconnect         "N Gbps per node" sets the NICs; else one 400 Gb/s NIC per GPU dp_sharding
+ * FULL_SHARD, ZeRO-3, FSDP2: zero 3; SHARD_GRAD_OP, ZeRO-2: 2; ZeRO-1, distributed optimizer: 1; HSDP: zero 3 within a
+ * node; none: 0 cp, cp_kind          sequence parallelism: Ulysses, else a ring recompute            full: every block;
+ * "op-level SAC" (PyTorch saves attention and every second matrix product): the share of matrix work it repeats, as
+ * whole blocks; other "selective" (every k-th block, k not stated): the fewest blocks that fit into 90 % of device
+ * memory precision            bf16 in all matrix products; with float8 anywhere the row is left out framework, compile,
+ * attn_kernel llm-foundry        eager; FSDP1 over fp32 weights under autocast: gathered in fp32, cast after each
+ * gather (read 4, write 2), gradients cast back, put into the flat gradient and cast for a bf16 reduction (read 2,
  *                        write 4; read 4, write 4; read 4, write 2); FlashAttention 1 (tables of v0.0.4, June 2023,
  *                        before FlashAttention 2)
  *     torchtitan         fused if compiled, else eager; gradients reduced in fp32; FlashAttention 2 (PyTorch's)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int fill(struct err *err, bool usage, const char *fmt, va_list ap) {
+static int set_message(struct err *err, bool usage, const char *fmt, va_list ap) {
   if (err) {
     err->set = true;
     err->usage = usage;
@@ -17,7 +17,7 @@ static int fill(struct err *err, bool usage, const char *fmt, va_list ap) {
 int err_set(struct err *err, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
-  fill(err, false, fmt, ap);
+  set_message(err, false, fmt, ap);
   va_end(ap);
   return -1;
 }
@@ -25,7 +25,7 @@ int err_set(struct err *err, const char *fmt, ...) {
 int err_usage(struct err *err, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
-  fill(err, true, fmt, ap);
+  set_message(err, true, fmt, ap);
   va_end(ap);
   return -1;
 }

@@ -1,0 +1,76 @@
+#include "sim/engine/step_state.h"
+
+#include <string.h>
+
+#include "sim/base/err.h"
+#include "sim/base/units.h"
+
+void record_all_ranks(struct engine *e, int category, const char *name, enum timeline_stream stream, int64_t start_ns,
+                      int64_t end_ns) {
+  const struct step_input *in = e->in;
+  if (!in->timeline || end_ns <= start_ns)
+    return;
+  timeline_add(in->timeline, (struct timeline_span){.start_ns = in->timeline_start_ns + start_ns,
+                                                    .end_ns = in->timeline_start_ns + end_ns,
+                                                    .name = name,
+                                                    .stream = (uint8_t)stream,
+                                                    .category = (uint8_t)category,
+                                                    .iteration = in->iteration,
+                                                    .first_rank = 0,
+                                                    .sp = system_world(e->system),
+                                                    .micro_batch = -1});
+}
+
+void arrive_collectives(struct engine *e, struct actor *a) {
+  const struct group_state *g = &e->groups[a->group];
+  size_t per = e->collectives.n, base = (size_t)g->collective_base;
+  if (e->collectives.every_micro_batch)
+    base += per * (size_t)a->micro_batch;
+  while (a->next_collective < (int)per && e->collectives.v[a->next_collective].after_post <= a->posted)
+    e->need[base + (size_t)a->next_collective++]--;
+}
+
+void close_micro_batch(struct engine *e, struct actor *a) {
+  memcpy(e->work[a->first_work + a->micro_batch], a->rank.account.work_ns, sizeof a->rank.account.work_ns);
+  memset(a->rank.account.work_ns, 0, sizeof a->rank.account.work_ns);
+  a->micro_batch++;
+  a->cursor = (struct cursor){0};
+  a->posted = a->next_collective = 0;
+}
+
+void start_group(struct engine *e, int group, int64_t now_ns, int64_t host_ns) {
+  struct group_state *g = &e->groups[group];
+  for (int i = 0; i < g->n_actors; i++) {
+    struct actor *a = &e->actors[g->first_actor + i];
+    double factor = a->rank.factor;
+    a->rank = rank_state_at(now_ns, factor);
+    a->rank.host_ns = host_ns;
+    a->began_ns = now_ns;
+    a->began_sync_ns = a->mark_sync_ns = sync_time(e, now_ns);
+    a->activity = TIMER;
+  }
+}
+
+void hand_over(struct engine *e, int group) {
+  struct group_state *g = &e->groups[group];
+  for (int i = 0; i < g->n_actors; i++) {
+    struct actor *a = &e->actors[g->first_actor + i];
+    a->activity = TIMER;
+    ASSERT(a->rank.exchange_free_ns <= a->rank.compute_free_ns); /* no exchange in flight */
+    heap_push(&e->timers, a->rank.compute_free_ns, (uint32_t)(g->first_actor + i));
+  }
+}
+
+bool predecessors_done(const struct engine *e, int group, int64_t *start_ns, int64_t *host_ns) {
+  *start_ns = *host_ns = 0;
+  for (size_t i = 0; i < e->n_edges; i++) {
+    if (e->edges[i].to != group)
+      continue;
+    const struct group_state *from = &e->groups[e->edges[i].from];
+    if (!from->done)
+      return false;
+    *start_ns = int64_max(*start_ns, from->end_ns);
+    *host_ns = int64_max(*host_ns, from->host_ns);
+  }
+  return true;
+}
