@@ -10,7 +10,7 @@
 #include "sim/engine/step.h"
 #include "sim/plan/lower.h"
 
-static void fail(const struct err *err) {
+static _Noreturn void fail(const struct err *err) {
   fprintf(stderr, "bench_engine: %s\n", err->msg);
   exit(1);
 }
