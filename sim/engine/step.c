@@ -44,19 +44,10 @@ void engine_free(struct engine *e) {
 
 static void record(struct engine *e, const struct actor *a, enum timeline_stream stream, int category, const char *name,
                    int64_t start_ns, int64_t end_ns) {
-  const struct step_input *in = e->in;
-  if (!in->timeline || end_ns <= start_ns)
-    return;
-  const struct step_group *g = &in->groups[a->group];
-  timeline_add(in->timeline, (struct timeline_span){.start_ns = in->timeline_start_ns + start_ns,
-                                                    .end_ns = in->timeline_start_ns + end_ns,
-                                                    .name = name,
-                                                    .stream = (uint8_t)stream,
-                                                    .category = (uint8_t)category,
-                                                    .iteration = in->iteration,
-                                                    .first_rank = a->ranks == g->sp ? g->first_rank : a->first_rank,
-                                                    .sp = a->ranks == g->sp ? g->sp : 1,
-                                                    .micro_batch = a->micro_batch});
+  const struct step_group *g = &e->in->groups[a->group];
+  bool whole = a->ranks == g->sp;
+  record_span(e, whole ? g->first_rank : a->first_rank, whole ? g->sp : 1, a->micro_batch, stream, category, name,
+              start_ns, end_ns);
 }
 
 /* ---- accounting (models.md section 7) ---- */
@@ -138,10 +129,10 @@ static void finish_actor(struct engine *e, struct actor *a) {
     finish_group(e, a->group);
 }
 
-/* Compute op at the cursor: true when it has to wait. */
-static bool begin_compute(struct engine *e, struct actor *a, const struct op *op) {
-  const struct group_state *g = &e->groups[a->group];
-  if (a->launched - (op->skip_last_exchange ? 1 : 0) > g->completed) {
+/* Whether an op cannot start yet: an exchange that it waits for is in flight, or the host has not issued it. */
+static bool held_up(struct engine *e, struct actor *a, const struct op *op) {
+  bool beside = op->kind == OP_COMPUTE && op->skip_last_exchange;
+  if (a->launched - beside > e->groups[a->group].completed) {
     a->activity = WAITING_EXCHANGE;
     return true;
   }
@@ -150,6 +141,13 @@ static bool begin_compute(struct engine *e, struct actor *a, const struct op *op
     heap_push(&e->timers, a->rank.host_ns, (uint32_t)(a - e->actors));
     return true;
   }
+  return false;
+}
+
+/* Compute op at the cursor: always has to wait, for its end if for nothing before. */
+static bool begin_compute(struct engine *e, struct actor *a, const struct op *op) {
+  if (held_up(e, a, op))
+    return true;
   account_wait(e, a);
   a->activity = COMPUTING;
   a->compute_ns = scaled_ns(op->ns, a->rank.factor);
@@ -160,15 +158,8 @@ static bool begin_compute(struct engine *e, struct actor *a, const struct op *op
 /* Exchange op at the cursor: true when it has to wait before it arrives. */
 static bool arrive_exchange(struct engine *e, struct actor *a, const struct op *op) {
   struct group_state *g = &e->groups[a->group];
-  if (a->launched > g->completed) {
-    a->activity = WAITING_EXCHANGE;
+  if (held_up(e, a, op))
     return true;
-  }
-  if (a->rank.host_ns > e->now_ns) {
-    a->activity = TIMER;
-    heap_push(&e->timers, a->rank.host_ns, (uint32_t)(a - e->actors));
-    return true;
-  }
   account_wait(e, a);
   a->activity = WAITING_EXCHANGE;
   a->launched++;

@@ -5,8 +5,8 @@
 #include "sim/base/err.h"
 #include "sim/base/units.h"
 
-void record_all_ranks(struct engine *e, int category, const char *name, enum timeline_stream stream, int64_t start_ns,
-                      int64_t end_ns) {
+void record_span(struct engine *e, int first_rank, int sp, int micro_batch, enum timeline_stream stream, int category,
+                 const char *name, int64_t start_ns, int64_t end_ns) {
   const struct step_input *in = e->in;
   if (!in->timeline || end_ns <= start_ns)
     return;
@@ -16,9 +16,14 @@ void record_all_ranks(struct engine *e, int category, const char *name, enum tim
                                                     .stream = (uint8_t)stream,
                                                     .category = (uint8_t)category,
                                                     .iteration = in->iteration,
-                                                    .first_rank = 0,
-                                                    .sp = system_world(e->system),
-                                                    .micro_batch = -1});
+                                                    .first_rank = first_rank,
+                                                    .sp = sp,
+                                                    .micro_batch = micro_batch});
+}
+
+void record_all_ranks(struct engine *e, int category, const char *name, enum timeline_stream stream, int64_t start_ns,
+                      int64_t end_ns) {
+  record_span(e, 0, system_world(e->system), -1, stream, category, name, start_ns, end_ns);
 }
 
 void arrive_collectives(struct engine *e, struct actor *a) {

@@ -113,6 +113,9 @@ void start_group(struct engine *e, int group, int64_t now_ns, int64_t host_ns);
 void hand_over(struct engine *e, int group);
 /* Whether the groups that this one's ranks were in before are all done; if so, when, and how far their hosts were. */
 bool predecessors_done(const struct engine *e, int group, int64_t *start_ns, int64_t *host_ns);
+/* Into the timeline, if one is kept. */
+void record_span(struct engine *e, int first_rank, int sp, int micro_batch, enum timeline_stream stream, int category,
+                 const char *name, int64_t start_ns, int64_t end_ns);
 void record_all_ranks(struct engine *e, int category, const char *name, enum timeline_stream stream, int64_t start_ns,
                       int64_t end_ns);
 
