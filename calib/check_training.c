@@ -66,7 +66,7 @@ static void take_result(const struct step_result *r, struct training_prediction 
 static void predict_time(const struct training_case *c, const struct params *params,
                          const struct in_step_scalars *scalars, struct training_prediction *out) {
   const struct system s = training_case_system(c, params);
-  const struct microbatch mb = training_case_micro_batch(c, params);
+  const struct microbatch mb = training_case_micro_batch(c, params, false);
   struct program p;
   lower_micro_batch(&p, &s, c->sp, &mb);
   double factor = device_factor(c, &p);
@@ -99,8 +99,8 @@ void training_predict(const struct training_case *c, const struct params *params
   *out = (struct training_prediction){0};
   if (!c->why_no_time || !c->why_no_memory) {
     const struct system s = training_case_system(c, params);
-    const struct microbatch mb = training_case_micro_batch(c, params);
-    out->recomputed = mb.recompute_blocks[0];
+    const struct microbatch mb = training_case_micro_batch(c, params, true);
+    out->recomputed = training_case_micro_batch(c, params, false).recompute_blocks[0];
     out->peak_bytes = memory_peak_bytes(&s, c->sp, &mb, false);
   }
   if (!c->why_no_time)
@@ -130,7 +130,7 @@ static void add_ops(struct training_op **v, size_t *n, size_t *cap, const struct
 
 struct training_op *training_ops(const struct training_case *c, const struct params *params, size_t *n) {
   const struct system s = training_case_system(c, params);
-  const struct microbatch mb = training_case_micro_batch(c, params);
+  const struct microbatch mb = training_case_micro_batch(c, params, false);
   struct training_op *v = NULL;
   struct program p, tail;
   size_t cap = 0;
@@ -265,7 +265,7 @@ static void score(struct training_check *check) {
 
 int training_check_run(struct training_check *out, const struct table *tables, size_t n_tables,
                        const struct training_params *params, struct err *err) {
-  *out = (struct training_check){0};
+  *out = (struct training_check){.params = params};
   for (size_t f = 0; f < n_tables; f++)
     for (size_t i = 0; i < tables[f].n_rows; i++) {
       struct training_check_row row = {.table = &tables[f], .index = i};
@@ -286,21 +286,26 @@ void training_check_release(struct training_check *check) {
 
 /* ---- output ---- */
 
-/* "github OWNER/REPO @ COMMIT FILE section "NAME"": repository, and section or last part of the file's name. */
+/* "github OWNER/REPO @ COMMIT FILE section "NAME"": repository, and section, or commit and file. No commas, so that a
+ * column of labels needs no quotes. */
 void training_source_label(const char *source, char *buf, size_t size) {
   const char *repository = strncmp(source, "github ", 7) == 0 ? source + 7 : source;
   int length = (int)strcspn(repository, " ");
-  const char *section = strstr(source, "section \""), *at = strstr(source, " @ "), *rest = NULL;
-  if (section)
+  const char *section = strstr(source, "section \""), *at = strstr(source, " @ ");
+  const char *file = at ? strchr(at + 3, ' ') : NULL;
+  if (section) {
     section += strlen("section \"");
-  if (at)
-    rest = strchr(at + 3, ' ');
-  if (section)
-    snprintf(buf, size, "%.*s, %.*s", length, repository, (int)strcspn(section, "\""), section);
-  else if (at && rest)
-    snprintf(buf, size, "%.*s@%.4s %s", length, repository, at + 3, rest + 1);
-  else
-    snprintf(buf, size, "%.*s", length, repository);
+    snprintf(buf, size, "%.*s %.*s", length, repository, (int)strcspn(section, "\""), section);
+  } else if (file) {
+    snprintf(buf, size, "%.*s@%.4s %s", length, repository, at + 3, file + 1);
+  } else {
+    snprintf(buf, size, "%s", repository);
+  }
+  size_t n = 0;
+  for (const char *c = buf; *c; c++)
+    if (*c != ',')
+      buf[n++] = *c;
+  buf[n] = 0;
 }
 
 static void put_number(FILE *out, double v) {
@@ -310,7 +315,8 @@ static void put_number(FILE *out, double v) {
 }
 
 void training_check_write_csv(FILE *out, const struct training_check *check) {
-  fputs("id,source,label,model,gpu,gpus,framework,zero,sp,batch,seqlen,micro_batches,recomputed_blocks,measured_step_s,"
+  fputs("id,source,used_for,model,gpu,gpus,framework,zero,sp,batch,seqlen,micro_batches,recomputed_blocks,measured_"
+        "step_s,"
         "predicted_step_s,rel_error,measured_tokens_per_s_per_gpu,predicted_tokens_per_s_per_gpu,work_s,recompute_s,"
         "sp_exchange_s,grad_sync_s,optimizer_s,host_s,idle_s,measured_memory_gib,predicted_memory_gib,"
         "memory_rel_error,why_no_time\n",
@@ -322,7 +328,11 @@ void training_check_write_csv(FILE *out, const struct training_check *check) {
     bool timed = !c->why_no_time, weighed = !c->why_no_memory;
     char label[128];
     training_source_label(c->source, label, sizeof label);
-    const char *const texts[] = {c->id, c->source, label, c->model.name, c->cluster.gpu};
+    const char *const texts[] = {c->id, label,
+                                 c->for_fit ? "fit"
+                                 : timed    ? "validation"
+                                            : "",
+                                 c->model.name, c->cluster.gpu};
     for (size_t k = 0; k < sizeof texts / sizeof texts[0]; k++) {
       table_put_field(out, texts[k]);
       fputc(',', out);
@@ -349,6 +359,19 @@ void training_check_write_csv(FILE *out, const struct training_check *check) {
     table_put_field(out, timed ? "" : c->why_no_time);
     fputc('\n', out);
   }
+}
+
+static void json_params(struct json_writer *w, const struct training_params *params) {
+  const struct params *const files[] = {params->h100, params->h200};
+  json_key(w, "params");
+  json_begin_array(w);
+  for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+    json_begin_object(w);
+    json_key_str(w, "file", params_name(files[i]));
+    json_key_str(w, "sha256", params_sha256(files[i]));
+    json_end_object(w);
+  }
+  json_end_array(w);
 }
 
 static void json_errors(struct json_writer *w, const struct training_group *g) {
@@ -420,6 +443,7 @@ void training_check_write_json(FILE *out, const struct training_check *check) {
   struct json_writer w = {.file = out, .indent = true};
   json_begin_object(&w);
   json_key_str(&w, "schema", "dcpsim.check_training/1");
+  json_params(&w, check->params);
   json_key_int(&w, "rows", (int64_t)check->n_rows);
   json_key_int(&w, "predicted", (int64_t)check->predicted);
   json_key_double(&w, "mean_abs_rel_error", check->mean);

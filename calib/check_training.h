@@ -62,20 +62,22 @@ struct training_check {
   struct training_group *groups; /* by source, in the order of the files */
   size_t n_groups, cap_groups;
   double mean; /* absolute error over all predicted rows */
+  const struct training_params *params;
 };
 
-/* The tables must outlive the check. Release after failure, too. */
+/* Tables and parameters must outlive the check. Release after failure, too. */
 int training_check_run(struct training_check *out, const struct table *tables, size_t n_tables,
                        const struct training_params *params, struct err *err);
 void training_check_release(struct training_check *check);
 
-/* One line per row: id, source, model, configuration, measured, predicted, error, parts of the step, why not. */
+/* One line per row: id, source, what it is used for, model, configuration, measured, predicted, error, parts of the
+ * step, why not. */
 void training_check_write_csv(FILE *out, const struct training_check *check);
 /* dcpsim.check_training/1. */
 void training_check_write_json(FILE *out, const struct training_check *check);
 void training_check_write_table(FILE *out, const struct training_check *check);
 
-/* "llm-foundry, H100 80GB BF16": what a source string is about, for tables. */
+/* "mosaicml/llm-foundry H100 80GB BF16": what a source string is about, for tables; without commas. */
 void training_source_label(const char *source, char *buf, size_t size);
 
 #endif

@@ -61,8 +61,8 @@ static int count(const struct reader *r, const char *column, int64_t missing, in
 static void add_by_name(struct transformer *m, const char *name, int64_t seqlen) {
   m->head_dim = m->hidden / m->heads;
   if (strncmp(name, "MPT", 3) == 0) {
-    m->tied_embeddings = m->norm_bias = true; /* LayerNorm; its biases are off, too few to matter */
-    m->learned_positions = seqlen;            /* "learned positions: params grow with seqlen" */
+    m->tied_embeddings = m->norm_bias = m->linear_bias = true; /* only so does n_params come out, and exactly */
+    m->learned_positions = seqlen;                             /* "learned positions: params grow with seqlen" */
   } else if (strncmp(name, "GPT-2", 5) == 0) {
     m->tied_embeddings = m->norm_bias = m->linear_bias = true;
     m->learned_positions = 1024;
@@ -166,6 +166,7 @@ static void read_framework(struct training_case *c, const struct reader *r) {
     c->framework.attention_kernel = ATTENTION_FLASH_1;
     c->framework.gather_bytes_per_param = 4;
     c->framework.weight_copy_bytes = 6;
+    c->framework.fp32_residual = true;
     c->framework.gradient_copy_bytes = 6 + 8 + 4; /* and 2 written for the reduction */
   } else if (has(r, "framework", "torchtitan")) {
     use_framework(c, compiled ? "fused" : "eager");
@@ -223,11 +224,11 @@ static void read_sharding(struct training_case *c, const struct reader *r) {
 static void read_recompute(struct training_case *c, const struct reader *r) {
   const char *s = field(r, "recompute");
   if (strncmp(s, "full", 4) == 0)
-    c->recompute = RECOMPUTE_ALL;
+    c->recompute = CASE_RECOMPUTE_ALL;
   else if (strcasestr(s, "op-level"))
-    c->recompute = RECOMPUTE_SOME_OPS;
+    c->recompute = CASE_RECOMPUTE_SOME_OPS;
   else if (strncmp(s, "selective", 9) == 0)
-    c->recompute = RECOMPUTE_TO_FIT;
+    c->recompute = CASE_RECOMPUTE_TO_FIT;
 }
 
 static int read_batch(struct training_case *c, const struct reader *r, struct err *err) {
@@ -359,15 +360,15 @@ struct microbatch training_case_micro_batch(const struct training_case *c, const
                                             bool for_memory) {
   struct microbatch mb = {.batch = c->batch, .seqlen = c->seqlen};
   switch (c->recompute) {
-  case RECOMPUTE_NONE:
+  case CASE_RECOMPUTE_NONE:
     break;
-  case RECOMPUTE_ALL:
+  case CASE_RECOMPUTE_ALL:
     mb.recompute_blocks[0] = c->model.layers;
     break;
-  case RECOMPUTE_SOME_OPS:
+  case CASE_RECOMPUTE_SOME_OPS:
     mb.recompute_blocks[0] = for_memory ? saved_blocks_of_ops(c) : blocks_of_ops(&c->model);
     break;
-  case RECOMPUTE_TO_FIT:
+  case CASE_RECOMPUTE_TO_FIT:
     mb.recompute_blocks[0] = blocks_to_fit(c, params);
     break;
   }

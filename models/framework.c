@@ -221,7 +221,8 @@ static void add_eager_bias(struct block_passes *b, const struct transformer *m, 
 /* Saved: block input, two norms (fp32 input, normalised, output; native: the second's input, both outputs), q, k and v
  * for every head where grouped, attention output and its contiguous copy, MLP intermediates (gated: gate, its
  * activation, up, product). Llama-3.1-8B: 28.0 hidden-state copies, Qwen3-4B: 38.2 (measured 28.0 and 38.0). */
-static struct block_passes layer_eager(const struct transformer *m, bool apex) {
+static struct block_passes layer_eager(const struct framework *f, const struct transformer *m) {
+  const bool apex = f->kind == EAGER_APEX;
   const struct widths w = widths_of(m);
   struct block_passes b = {0};
   add_eager_norms(&b, m, apex, 2, 2, false);
@@ -238,13 +239,21 @@ static struct block_passes layer_eager(const struct transformer *m, bool apex) {
   add_backward(&b, (struct memory_pass){.name = "activation", .ffn_u = w.gated ? 9 : 3, .kernels = w.gated ? 3 : 1});
   /* gated: gradients of gate and up meet in one hidden gradient (3); two residual branches (6) */
   add_backward(&b, (struct memory_pass){.name = "residual", .hidden_u = w.gated ? 9 : 6, .kernels = 3});
-  /* q, k and v gradients: transposes and the sum of three inputs' gradients where projections are separate */
-  add_backward(&b, (struct memory_pass){
-                       .name = "qkv_backward", .class = MEMORY_PERMUTE, .qkv_u = 2, .hidden_u = 6, .kernels = 5});
-  add_backward(&b, (struct memory_pass){.name = "attention_dq", .hidden_u = 9 * w.q, .kernels = 2});
+  /* gradients of q, k and v: transposes; gated models (Llama) have three projections, whose input gradients are summed;
+   * the figures of FlashAttention 2 include what its backward pass does besides */
+  add_backward(&b, (struct memory_pass){.name = "qkv_backward", .class = MEMORY_PERMUTE, .qkv_u = 2, .kernels = 3});
+  if (w.gated)
+    add_backward(&b, (struct memory_pass){.name = "qkv_sum", .hidden_u = 6, .kernels = 2});
+  if (f->fp32_residual) { /* on top of the passes above, which are of 2 bytes a value; for each of two branches: */
+    /* cast before the norm 3, residual add reads and writes 4 bytes instead of 2: 2 */
+    add_forward(&b, (struct memory_pass){.name = "fp32_residual", .hidden_u = 10, .kernels = 2});
+    /* the norm's gradient cast up 3, summed in fp32 3 more, the sum cast down for the branch 3 */
+    add_backward(&b, (struct memory_pass){.name = "fp32_residual", .hidden_u = 18, .kernels = 4});
+    b.saved_u += 2;
+  }
   add_eager_bias(&b, m, &w);
   const bool native = apex || m->norm_bias;
-  b.saved_u = (native ? 4 : 9) + w.q + (w.grouped ? 2 * w.q : 2 * w.kv) + 2 * w.q;
+  b.saved_u += (native ? 4 : 9) + w.q + (w.grouped ? 2 * w.q : 2 * w.kv) + 2 * w.q;
   b.saved_u += (w.gated ? 4 : 2) * w.ffn;
   if (m->qk_norm)
     b.saved_u += (apex ? 1 : 3) * (w.q + w.kv);
@@ -353,5 +362,5 @@ struct block_passes framework_block(const struct framework *f, const struct tran
   ASSERT((unsigned)which < FRAMEWORKS);
   if (which == FUSED)
     return m->is_2d ? block_fused(m, kind) : layer_fused(m);
-  return m->is_2d ? block_eager(kind, which == EAGER_APEX) : layer_eager(m, which == EAGER_APEX);
+  return m->is_2d ? block_eager(kind, which == EAGER_APEX) : layer_eager(f, m);
 }

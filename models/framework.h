@@ -60,6 +60,7 @@ struct framework {
   /* Memory traffic of whole weights and gradients under zero 3, per parameter and gather or reduction, that is no GEMM
    * operand: copies out of the gather buffer and casts; before a reduction, besides writing its input. */
   double weight_copy_bytes, gradient_copy_bytes;
+  bool fp32_residual; /* 1D eager: autocast over fp32 weights; embeddings, and so the residual stream, stay fp32 */
 };
 
 /* Time of attention over sequences of `keys` under the framework's kernel, relative to the measured rows; >= 1, rising

@@ -115,13 +115,19 @@ static int64_t reduction_bytes(const struct system *s) {
   return s->framework->grad_buffers * int64_min(s->framework->grad_bucket_bytes, all);
 }
 
+/* Tiled losses hold a tile's bf16 logits and their fp32 copy, which becomes the gradient in place. */
+#define TILED_LOGITS_BYTES 6
+
 static int64_t logits_bytes(const struct system *s, const struct rows *rows) {
   if (s->model->is_2d)
     return 0;
   int64_t tokens = rows->local;
-  if (s->parallel.head_chunk > 0)
+  double per_logit = s->framework->logits_bytes;
+  if (s->parallel.head_chunk > 0) {
     tokens = int64_min(tokens, s->parallel.head_chunk);
-  return (int64_t)ceil(s->framework->logits_bytes * (double)s->model->vocab * (double)tokens);
+    per_logit = fmin(per_logit, TILED_LOGITS_BYTES);
+  }
+  return (int64_t)ceil(per_logit * (double)s->model->vocab * (double)tokens);
 }
 
 struct memory_parts memory_parts(const struct system *s, int sp, const struct microbatch *mb, bool unequal_counts) {

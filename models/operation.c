@@ -33,12 +33,20 @@ static double plane(const double *v, int n_inner, const struct axis_place *outer
   return (1 - outer->w) * first + outer->w * along(v + (outer->i + 1) * n_inner, inner);
 }
 
+/* Notes a use outside the measured range, for params_range_warning(). */
+static inline void note_outside(const struct params *p, int what) {
+  if (!(atomic_load_explicit(p->outside, memory_order_relaxed) & what))
+    atomic_fetch_or_explicit(p->outside, what, memory_order_relaxed);
+}
+
 double gemm_time_s(const struct params *p, int64_t m, int64_t n, int64_t k) {
   if (m <= 0 || n <= 0 || k <= 0)
     return 0;
   const struct gemm_table *t = &p->gemm;
   const struct axis_place pm = axis_find(&t->m, log((double)m)), pn = axis_find(&t->n, log((double)n)),
                           pk = axis_find(&t->k, log((double)k));
+  if (m < t->least[0] || n < t->least[1] || k < t->least[2])
+    note_outside(p, OUTSIDE_GEMM);
   const double *v = t->log_time + (ptrdiff_t)pm.i * t->n.n * t->k.n;
   double log_time = plane(v, t->k.n, &pn, &pk);
   if (pm.w > 0)
@@ -81,24 +89,49 @@ static int64_t group_of(int64_t heads, int64_t kv_heads) { return (heads + kv_he
 
 /* Query tiles of `sequences` (batch * kv_heads) sequences. */
 static double tiles_of(const struct attention_table *t, double sequences, int64_t rows) {
-  return sequences * (double)((rows + t->tile_rows - 1) / t->tile_rows);
+  const double whole = (double)((rows + t->tile_rows - 1) / t->tile_rows);
+  return sequences * (t->tile_fill * whole + (1 - t->tile_fill) * (double)rows / (double)t->tile_rows);
 }
 
-static double table_log_time(const struct attention_table *t, bool backward, double log_keys, double log_tiles) {
+static double table_log_time(const struct attention_table *t, const double *log_time, double log_keys,
+                             double log_tiles) {
   const struct axis_place keys = axis_find(&t->keys, log_keys), tiles = axis_find(&t->tiles, log_tiles);
-  return plane(backward ? t->log_backward : t->log_forward, t->tiles.n, &keys, &tiles) + keys.beyond + tiles.beyond;
+  return plane(log_time, t->tiles.n, &keys, &tiles) + keys.beyond + tiles.beyond;
+}
+
+/* The next group that the packed kernels like; 0 if there is none. */
+static int64_t liked_group(int64_t group) { return group <= 4 ? 4 : group <= 8 ? 8 : group <= 16 ? 16 : 0; }
+
+/* Forward in one table: `sequences` of q_len queries, `group` query heads on each key head. Never more than with the
+ * heads filled up to a group that runs faster, so that time rises with heads. */
+static double forward_log_time(const struct attention_table *t, double log_keys, double sequences, int64_t q_len,
+                               int64_t group) {
+  const int64_t liked = t->log_grouped ? liked_group(group) : 0;
+  double time = INFINITY;
+  if (liked != group)
+    time = table_log_time(t, t->log_forward, log_keys, log(tiles_of(t, sequences, q_len * group)));
+  if (liked)
+    time = fmin(time, table_log_time(t, t->log_grouped, log_keys, log(tiles_of(t, sequences, q_len * liked))));
+  return time;
+}
+
+static double one_log_time(const struct attention_table *t, const struct attention_shape *a, bool backward) {
+  const double sequences = (double)a->batch * (double)a->kv_heads, log_keys = log((double)a->kv_len);
+  const int64_t group = group_of(a->heads, a->kv_heads);
+  if (!backward)
+    return forward_log_time(t, log_keys, sequences, a->q_len, group);
+  return table_log_time(t, t->log_backward, log_keys, log(tiles_of(t, sequences, a->q_len * group)));
 }
 
 static double attention_time(const struct params *p, const struct attention_shape *a, bool backward) {
   if (a->batch <= 0 || a->q_len <= 0 || a->kv_len <= 0 || a->heads <= 0 || a->kv_heads <= 0)
     return 0;
   const struct head_dim_place at = find_tables(p, a->causal, a->head_dim);
-  const double sequences = (double)a->batch * (double)a->kv_heads, log_keys = log((double)a->kv_len);
-  const int64_t rows = a->q_len * group_of(a->heads, a->kv_heads);
-  double log_time = table_log_time(at.low, backward, log_keys, log(tiles_of(at.low, sequences, rows)));
+  double log_time = one_log_time(at.low, a, backward);
   if (at.w > 0)
-    log_time = (1 - at.w) * log_time +
-               at.w * table_log_time(at.high, backward, log_keys, log(tiles_of(at.high, sequences, rows)));
+    log_time = (1 - at.w) * log_time + at.w * one_log_time(at.high, a, backward);
+  if (at.beyond > 0 || a->head_dim < at.low->head_dim)
+    note_outside(p, OUTSIDE_HEAD_DIM);
   return exp(log_time + at.beyond);
 }
 
@@ -110,13 +143,25 @@ double attention_backward_time_s(const struct params *p, const struct attention_
   return attention_time(p, a, true);
 }
 
+static double row_extra_s(const struct attention_table *t, const struct attention_shape *a, double time) {
+  const struct attention_row *r = &t->row;
+  if (r->block_keys == 0)
+    return 0;
+  const int64_t rows = a->q_len * group_of(a->heads, a->kv_heads);
+  const double one = (double)a->kv_heads * (double)((rows + t->tile_rows - 1) / t->tile_rows);
+  const double values = (double)(a->kv_heads * a->head_dim), tokens = (double)a->batch * (double)a->kv_len;
+  const bool slower = one < r->split_tiles && a->kv_len > 4 * r->block_keys && one * (double)a->batch >= r->split_tiles;
+  return (slower ? r->split_slower_frac * time : 0) +
+         tokens * (r->write_s_per_value * fmin(values, r->write_values) +
+                   r->write_s_per_value_beyond * fmax(0, values - r->write_values));
+}
+
 double attention_forward_row_time_s(const struct params *p, const struct attention_shape *a) {
   const double time = attention_forward_time_s(p, a);
   if (!(time > 0))
     return 0;
   const struct head_dim_place at = find_tables(p, a->causal, a->head_dim);
-  const double write = (1 - at.w) * at.low->key_write_s_per_byte + at.w * at.high->key_write_s_per_byte;
-  return time + write * 4 * (double)a->batch * (double)a->kv_len * (double)(a->kv_heads * a->head_dim);
+  return time + (1 - at.w) * row_extra_s(at.low, a, time) + at.w * row_extra_s(at.high, a, time);
 }
 
 /* One launch over all sequences. Each costs its share of the query tiles of a batch of its own length that has as many
@@ -124,7 +169,9 @@ double attention_forward_row_time_s(const struct params *p, const struct attenti
  * what a padded batch costs. Never below the costliest sequence alone. */
 static double varlen_table_time(const struct attention_table *t, bool backward, const uint32_t *lengths, int64_t n,
                                 int64_t kv_heads, int64_t group) {
-  double all_tiles = 0, sum = 0, most = 0;
+  const bool grouped = !backward && t->log_grouped && liked_group(group) == group;
+  const double *table = backward ? t->log_backward : grouped ? t->log_grouped : t->log_forward;
+  double all_tiles = 0, sum = 0;
   for (int64_t i = 0; i < n; i++)
     all_tiles += tiles_of(t, (double)kv_heads, lengths[i] * group);
   if (!(all_tiles > 0))
@@ -135,11 +182,11 @@ static double varlen_table_time(const struct attention_table *t, bool backward, 
     if (lengths[i] == 0)
       continue;
     const double share = tiles_of(t, (double)kv_heads, lengths[i] * group) / all_tiles;
-    sum += share * exp(table_log_time(t, backward, log((double)lengths[i]), log_all));
+    sum += share * exp(table_log_time(t, table, log((double)lengths[i]), log_all));
     longest = lengths[i] > longest ? lengths[i] : longest;
   }
-  most = exp(table_log_time(t, backward, log((double)longest), log(tiles_of(t, (double)kv_heads, longest * group))));
-  return fmax(sum, most);
+  const double most = table_log_time(t, table, log((double)longest), log(tiles_of(t, (double)kv_heads, longest * group)));
+  return fmax(sum, exp(most));
 }
 
 struct varlen {

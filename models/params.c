@@ -64,12 +64,15 @@ static void make_rise(double *v, size_t total, size_t stride, size_t n) {
 }
 
 static int read_gemm(struct gemm_table *t, const struct json_doc *doc, struct err *err) {
-  static const char *const keys[] = {"source", "m", "n", "k", "time_ns", "wgrad_factor", "wgrad_source", NULL};
+  static const char *const keys[] = {"source", "formula", "m", "n", "k", "time_ns", "wgrad_factor", "wgrad_source", NULL};
   json_t *o = NULL;
   if (json_get_object(doc, doc->root, "gemm", true, &o, err) || json_check_keys(doc, o, keys, err) ||
       read_axis(doc, o, "m", &t->m, err) || read_axis(doc, o, "n", &t->n, err) || read_axis(doc, o, "k", &t->k, err) ||
       json_get_double(doc, o, "wgrad_factor", true, 1, 10, &t->wgrad_factor, err))
     return -1;
+  const struct axis *axes[3] = {&t->m, &t->n, &t->k};
+  for (int i = 0; i < 3; i++)
+    t->least[i] = (int64_t)floor(exp(axes[i]->log[0]) + 0.5);
   const size_t nn = (size_t)t->n.n, nk = (size_t)t->k.n, total = size_mul((size_t)t->m.n, nn * nk);
   t->log_time = xcalloc(total, sizeof *t->log_time);
   if (read_column(doc, o, "time_ns", total, t->log_time, err))
@@ -105,32 +108,66 @@ static double best_attention_rate(const struct attention_table *t, const double 
   return flops_factor * (t->causal ? 2.0 : 4.0) * (double)(t->head_dim * t->tile_rows) * exp(best);
 }
 
+static int read_attention_row(struct attention_row *r, const struct json_doc *doc, const json_t *table,
+                              struct err *err) {
+  static const char *const keys[] = {"block_keys",        "split_tiles",
+                                     "split_slower_frac", "write_values",
+                                     "write_s_per_value", "write_s_per_value_beyond",
+                                     NULL};
+  json_t *o = NULL;
+  if (json_get_object(doc, table, "row", false, &o, err))
+    return -1;
+  if (!o)
+    return 0;
+  if (json_check_keys(doc, o, keys, err) || json_get_int(doc, o, "block_keys", true, 1, 65536, &r->block_keys, err) ||
+      json_get_double(doc, o, "split_tiles", true, 0, 1e6, &r->split_tiles, err) ||
+      json_get_double(doc, o, "split_slower_frac", true, 0, 10, &r->split_slower_frac, err) ||
+      json_get_double(doc, o, "write_values", true, 0, 1e6, &r->write_values, err) ||
+      json_get_double(doc, o, "write_s_per_value", true, 0, 1, &r->write_s_per_value, err))
+    return -1;
+  return json_get_double(doc, o, "write_s_per_value_beyond", true, 0, 1, &r->write_s_per_value_beyond, err);
+}
+
+/* (keys, tiles) log seconds from "..._ns", made to rise. */
+static int read_attention_times(double **out, const struct attention_table *t, const struct json_doc *doc,
+                                const json_t *o, const char *key, struct err *err) {
+  const size_t n_tiles = (size_t)t->tiles.n, total = size_mul((size_t)t->keys.n, n_tiles);
+  double *v = xcalloc(total, sizeof *v);
+  *out = v;
+  if (read_column(doc, o, key, total, v, err))
+    return -1;
+  for (size_t i = 0; i < total; i++)
+    v[i] = log(v[i] * NS);
+  make_rise(v, total, 1, n_tiles);
+  make_rise(v, total, n_tiles, (size_t)t->keys.n);
+  return 0;
+}
+
 static int read_attention_table(struct attention_table *t, const struct json_doc *doc, json_t *o,
                                 const struct backward_ratio *ratio, struct err *err) {
-  static const char *const keys[] = {
-      "causal", "head_dim", "tile_rows", "keys", "tiles", "time_ns", "source", "key_write_s_per_byte", NULL};
+  static const char *const keys[] = {"causal", "head_dim", "tile_rows", "tile_fill",  "keys", "tiles",
+                                     "row",    "formula",  "time_ns",   "grouped_ns", "source", "key_write_s_per_byte", NULL};
   if (!json_is_object(o))
     return json_error(doc, o, err, "each attention table must be an object");
+  t->tile_fill = 1;
   if (json_check_keys(doc, o, keys, err) || json_get_bool(doc, o, "causal", true, &t->causal, err) ||
       json_get_int(doc, o, "head_dim", true, 1, 65536, &t->head_dim, err) ||
       json_get_int(doc, o, "tile_rows", true, 1, 65536, &t->tile_rows, err) ||
-      json_get_double(doc, o, "key_write_s_per_byte", false, 0, 1, &t->key_write_s_per_byte, err) ||
-      read_axis(doc, o, "keys", &t->keys, err) || read_axis(doc, o, "tiles", &t->tiles, err))
+      json_get_double(doc, o, "tile_fill", false, 0, 1, &t->tile_fill, err) ||
+      read_attention_row(&t->row, doc, o, err) || read_axis(doc, o, "keys", &t->keys, err) ||
+      read_axis(doc, o, "tiles", &t->tiles, err) || read_attention_times(&t->log_forward, t, doc, o, "time_ns", err))
+    return -1;
+  if (json_object_get(o, "grouped_ns") && read_attention_times(&t->log_grouped, t, doc, o, "grouped_ns", err))
     return -1;
   const size_t n_tiles = (size_t)t->tiles.n, total = size_mul((size_t)t->keys.n, n_tiles);
-  t->log_forward = xcalloc(total, sizeof(double));
   t->log_backward = xcalloc(total, sizeof(double));
-  if (read_column(doc, o, "time_ns", total, t->log_forward, err))
-    return -1;
-  for (size_t i = 0; i < total; i++) {
-    t->log_forward[i] = log(t->log_forward[i] * NS);
+  for (size_t i = 0; i < total; i++)
     t->log_backward[i] = t->log_forward[i] + log(ratio_at(ratio, t->keys.log[i / n_tiles]));
-  }
-  make_rise(t->log_forward, total, 1, n_tiles);
-  make_rise(t->log_forward, total, n_tiles, (size_t)t->keys.n);
   make_rise(t->log_backward, total, 1, n_tiles);
   make_rise(t->log_backward, total, n_tiles, (size_t)t->keys.n);
   t->best_forward_flops_per_s = best_attention_rate(t, t->log_forward, 1);
+  if (t->log_grouped)
+    t->best_forward_flops_per_s = fmax(t->best_forward_flops_per_s, best_attention_rate(t, t->log_grouped, 1));
   t->best_backward_flops_per_s = best_attention_rate(t, t->log_backward, 2.5);
   return 0;
 }
@@ -235,7 +272,7 @@ static int collective_find(const char *name) {
 }
 
 static int read_curve(struct collective_curve *c, const struct json_doc *doc, json_t *o, struct err *err) {
-  static const char *const keys[] = {"op", "ranks", "nodes", "bytes", "time_s", "source", NULL};
+  static const char *const keys[] = {"op", "ranks", "nodes", "rows", "bytes", "time_s", "source", NULL};
   const char *op = "";
   int64_t ranks = 0, nodes = 0;
   if (!json_is_object(o))
@@ -324,7 +361,7 @@ static int read_network(struct network_table *t, const struct json_doc *doc, str
 
 static int read_all(struct params *p, const struct json_doc *doc, struct err *err) {
   static const char *const keys[] = {"schema", "gpu",     "source",  "gemm",    "attention", "memory_bound",
-                                     "host",   "in_step", "overlap", "reserve", "network",   NULL};
+                                     "host",   "in_step", "overlap", "reserve", "network",   "fit",       NULL};
   const char *gpu = "";
   if (json_check_keys(doc, doc->root, keys, err) || json_get_string(doc, doc->root, "gpu", true, &gpu, err))
     return -1;
@@ -358,21 +395,33 @@ static int find_file(char *path, size_t size, const char *name_or_path, struct e
                    near ? ": did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
-int params_load(struct params **out, const char *name_or_path, struct err *err) {
-  char path[4096];
-  struct json_doc doc = {0};
-  if (find_file(path, sizeof path, name_or_path, err) || json_doc_read(&doc, "parameters", path, SCHEMA, err))
-    return -1;
+static int load_doc(struct params **out, const char *name, struct json_doc *doc, struct err *err) {
   struct params *p = xcalloc(1, sizeof *p);
-  p->name = xstrdup(name_or_path);
-  sha256_hex(doc.text, strlen(doc.text), p->sha256);
-  int rc = read_all(p, &doc, err);
-  json_doc_release(&doc);
+  p->name = xstrdup(name);
+  p->outside = xcalloc(1, sizeof *p->outside);
+  sha256_hex(doc->text, strlen(doc->text), p->sha256);
+  int rc = read_all(p, doc, err);
+  json_doc_release(doc);
   if (rc == 0)
     *out = p;
   else
     params_free(p);
   return rc;
+}
+
+int params_load(struct params **out, const char *name_or_path, struct err *err) {
+  char path[4096];
+  struct json_doc doc = {0};
+  if (find_file(path, sizeof path, name_or_path, err) || json_doc_read(&doc, "parameters", path, SCHEMA, err))
+    return -1;
+  return load_doc(out, name_or_path, &doc, err);
+}
+
+int params_parse(struct params **out, const char *name, const char *text, struct err *err) {
+  struct json_doc doc = {0};
+  if (json_doc_parse(&doc, "parameters", name, text, SCHEMA, err))
+    return -1;
+  return load_doc(out, name, &doc, err);
 }
 
 void params_free(struct params *p) {
@@ -381,11 +430,25 @@ void params_free(struct params *p) {
   for (int i = 0; i < p->n_attention; i++) {
     free(p->attention[i].log_forward);
     free(p->attention[i].log_backward);
+    free(p->attention[i].log_grouped);
   }
   free(p->gemm.log_time);
   free(p->network.curves);
+  free(p->outside);
   free(p->name);
   free(p);
+}
+
+bool params_range_warning(const struct params *p, char *text, size_t size) {
+  const int outside = atomic_load_explicit(p->outside, memory_order_relaxed);
+  if (!outside)
+    return false;
+  snprintf(text, size, "parameters '%s' were used outside their measured range:%s%s%s", p->name,
+           outside & OUTSIDE_GEMM ? " gemm smaller than any measured;" : "",
+           outside & OUTSIDE_HEAD_DIM ? " attention with a head dim beyond those measured;" : "",
+           outside & OUTSIDE_BYTES ? " collectives of fewer bytes than any measured;" : "");
+  text[strlen(text) - 1] = '\0'; /* the last semicolon */
+  return true;
 }
 
 const char *params_name(const struct params *p) { return p->name; }

@@ -2,6 +2,7 @@
  * each with its source. Opaque to all but models/. */
 #ifndef MODELS_PARAMS_H
 #define MODELS_PARAMS_H
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -11,11 +12,19 @@ struct params;
 
 /* `name_or_path`: a shipped name (h200_sxm, h100_sxm) or a file. Ownership to the caller: params_free. */
 int params_load(struct params **out, const char *name_or_path, struct err *err);
+/* The same from text in memory; `name` is what params_name() says and messages call it. */
+int params_parse(struct params **out, const char *name, const char *text, struct err *err);
 void params_free(struct params *p);
 const char *params_name(const struct params *p);   /* as given or found: "h200_sxm" or the path */
 const char *params_sha256(const struct params *p); /* 64 hex digits of the file's bytes */
 void params_list(FILE *out);
 const char *params_gpu(const struct params *p);       /* "h200_sxm": what the rows were measured on */
+
+/* Whether a shape outside what was measured, on the side where times do not merely grow in proportion (sizes below the
+ * smallest, head dims that no table encloses), was asked of any cost function so far; then `text` says what, in a line
+ * without newline. Past the largest sizes time is in proportion, which is no reason to warn. For one warning at the end
+ * of a run; may be asked while other threads ask for times. */
+bool params_range_warning(const struct params *p, char *text, size_t size);
 int64_t params_reserve_bytes(const struct params *p); /* device memory that context, communicators and allocator take */
 
 #endif

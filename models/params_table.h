@@ -6,6 +6,7 @@
  * rate). */
 #ifndef MODELS_PARAMS_TABLE_H
 #define MODELS_PARAMS_TABLE_H
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -35,16 +36,26 @@ struct gemm_table {
   struct axis m, n, k;
   double *log_time; /* (m, n, k), owned */
   double wgrad_factor, best_flops_per_s;
+  int64_t least[3]; /* smallest m, n, k */
 };
 
-/* Axes: keys per sequence, and query tiles: batch * kv_heads * ceil(q_len * heads/kv_heads / tile_rows), since the
- * query heads of one key head share tiles. */
+/* What measured rows of a serving build have besides the kernel: for checks against rows only. */
+struct attention_row {
+  int64_t block_keys; /* keys of a tile */
+  double split_tiles, split_slower_frac; /* a sequence of fewer tiles and over four blocks runs slower by this */
+  double write_values, write_s_per_value, write_s_per_value_beyond; /* write of K and V: up to write_values a token */
+};
+
+/* Axes: keys per sequence, and query tiles: batch * kv_heads times the tiles of a sequence, whose q_len * heads/kv_heads
+ * rows share tiles. A tile that is not full costs `tile_fill` of a full one, and the rest by its rows. `log_grouped`
+ * (may be NULL): 4, 8 or 16 query heads on a key head. */
 struct attention_table {
   bool causal;
   int64_t head_dim, tile_rows;
+  double tile_fill;
   struct axis keys, tiles;
-  double *log_forward, *log_backward; /* (keys, tiles), owned */
-  double key_write_s_per_byte;        /* what the measured rows add for writing K and V into a paged cache */
+  double *log_forward, *log_backward, *log_grouped; /* (keys, tiles), owned */
+  struct attention_row row;
   double best_forward_flops_per_s, best_backward_flops_per_s;
 };
 
@@ -77,8 +88,12 @@ struct in_step_row {
   struct in_step_scalars scalars;
 };
 
+/* Bits of params.outside: what was asked outside the measured range, where times do not grow in proportion. */
+enum { OUTSIDE_GEMM = 1, OUTSIDE_HEAD_DIM = 2, OUTSIDE_BYTES = 4 };
+
 struct params {
   char *name;
+  atomic_int *outside; /* owned; the cost functions take a const struct params */
   char gpu[32], sha256[65];
   struct gemm_table gemm;
   int n_attention;

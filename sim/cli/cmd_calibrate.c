@@ -12,6 +12,7 @@
 #include "sim/base/output.h"
 #include "sim/base/progress.h"
 #include "sim/base/units.h"
+#include "sim/cli/cmd_calibrate_training.h"
 
 int cmd_calibrate(int argc, char **argv);
 
@@ -365,10 +366,13 @@ static int parse_arguments(struct arguments *a, const struct subcommand *command
 }
 
 static void help_calibrate(FILE *out) {
-  fprintf(out, "usage: dcpsim calibrate import nccl-tests LOG...        logs of nccl-tests to measured rows\n"
-               "       dcpsim calibrate import csv IN                  other tables of kernel times to measured rows\n"
-               "       dcpsim calibrate check --params P ROWS.csv...   error of a parameter file on measured rows\n\n"
-               "Each of them has --help.\n");
+  fprintf(out,
+          "usage: dcpsim calibrate import nccl-tests LOG...        logs of nccl-tests to measured rows\n"
+          "       dcpsim calibrate import csv IN                  other tables of kernel times to measured rows\n"
+          "       dcpsim calibrate check --params P ROWS.csv...   error of a parameter file on measured rows\n"
+          "       dcpsim calibrate check --training ROWS.csv...   predicted against published training runs\n"
+          "       dcpsim calibrate fit-training ROWS.csv...       scalars of a training step, from published runs\n\n"
+          "Each of them has --help.\n");
 }
 
 /* Words of the command line that name the subcommand: 1 or 2; 0 if they do not. */
@@ -416,9 +420,21 @@ static int run(int argc, char **argv, struct err *err) {
   return unknown(argc, argv, err);
 }
 
+/* Published training runs instead of kernels: a command of its own, and an option of check. */
+static bool asks_training(int argc, char **argv) {
+  if (argc < 2 || strcmp(argv[1], "check") != 0)
+    return argc > 1 && strcmp(argv[1], "fit-training") == 0;
+  for (int i = 2; i < argc; i++)
+    if (strcmp(argv[i], "--training") == 0)
+      return true;
+  return false;
+}
+
 /* argv[0] is "calibrate". */
 int cmd_calibrate(int argc, char **argv) {
   struct err err = {.set = false};
+  if (asks_training(argc, argv))
+    return cmd_calibrate_training(argc - 1, argv + 1);
   if (run(argc, argv, &err) == 0)
     return 0;
   fprintf(stderr, "dcpsim: %s\n", err.msg);

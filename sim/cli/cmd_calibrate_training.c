@@ -1,4 +1,4 @@
-/* dcpsim calibrate check --training */
+/* dcpsim calibrate check --training | fit-training */
 #include "sim/cli/cmd_calibrate_training.h"
 
 #include <getopt.h>
@@ -6,12 +6,20 @@
 #include <string.h>
 
 #include "calib/check_training.h"
+#include "calib/fit_training.h"
+#include "calib/text_file.h"
 #include "sim/base/output.h"
+#include "sim/base/sha256.h"
 #include "sim/base/units.h"
 #include "sim/cli/cli.h"
 
+#define MAX_WRITES 8
+
 struct arguments {
-  const char *params, *csv, *ops;
+  bool is_fit; /* fit-training, else check --training */
+  const char *command;
+  const char *params, *csv, *ops, *writes[MAX_WRITES];
+  int n_writes;
   bool json, help;
   char **files;
   int n_files;
@@ -31,47 +39,77 @@ static void help_check(FILE *out) {
           "  --ops ID        print the predicted step of one row by operation (s), alone and without overlap\n");
 }
 
+static void help_fit(FILE *out) {
+  fprintf(out,
+          "usage: dcpsim calibrate fit-training ROWS.csv... [--params FILE] [--write FILE]... [--json]\n\n"
+          "Fits the in-step scalars of the framework classes, compute_derate and host_op_s (s), on the H100 rows of\n"
+          "published training runs, and prints the error of every source under the fit and when it is left out.\n\n"
+          "  --params FILE   of the H100, with everything else already fitted (default: h100_sxm)\n"
+          "  --write FILE    puts the scalars into this parameter file; may be given up to %d times\n"
+          "  --json          print dcpsim.fit_training/1 instead of the table\n",
+          MAX_WRITES);
+}
+
+static int set_option(struct arguments *a, int code, char *const *argv, struct err *err) {
+  switch (code) {
+  case 't':
+    return 0;
+  case 'P':
+    a->params = optarg;
+    return 0;
+  case 'c':
+    a->csv = optarg;
+    return 0;
+  case 'o':
+    a->ops = optarg;
+    return 0;
+  case 'w':
+    if (a->n_writes == MAX_WRITES)
+      return err_usage(err, "calibrate %s: --write may be given %d times", a->command, MAX_WRITES);
+    a->writes[a->n_writes++] = optarg;
+    return 0;
+  case 'j':
+    a->json = true;
+    return 0;
+  case 'h':
+    a->help = true;
+    return 0;
+  default:
+    return err_usage(err, "calibrate %s: %s '%s' (dcpsim calibrate %s --help)", a->command,
+                     code == ':' ? "a value is missing after" : "no such option", argv[optind - 1], a->command);
+  }
+}
+
 static int parse(struct arguments *a, int argc, char **argv, struct err *err) {
-  static const struct option options[] = {{"training", no_argument, NULL, 't'},
-                                          {"params", required_argument, NULL, 'P'},
-                                          {"csv", required_argument, NULL, 'c'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"ops", required_argument, NULL, 'o'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {0}};
+  static const struct option check_options[] = {{"training", no_argument, NULL, 't'},
+                                                {"params", required_argument, NULL, 'P'},
+                                                {"csv", required_argument, NULL, 'c'},
+                                                {"json", no_argument, NULL, 'j'},
+                                                {"ops", required_argument, NULL, 'o'},
+                                                {"help", no_argument, NULL, 'h'},
+                                                {0}};
+  static const struct option fit_options[] = {{"params", required_argument, NULL, 'P'},
+                                              {"write", required_argument, NULL, 'w'},
+                                              {"json", no_argument, NULL, 'j'},
+                                              {"help", no_argument, NULL, 'h'},
+                                              {0}};
   int code;
+  a->is_fit = strcmp(argv[0], "fit-training") == 0;
+  a->command = a->is_fit ? "fit-training" : "check --training";
   opterr = 0;
   optind = 0; /* GNU: scan anew */
-  while ((code = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-    switch (code) {
-    case 't':
-      break;
-    case 'P':
-      a->params = optarg;
-      break;
-    case 'c':
-      a->csv = optarg;
-      break;
-    case 'o':
-      a->ops = optarg;
-      break;
-    case 'j':
-      a->json = true;
-      break;
-    case 'h':
-      a->help = true;
-      break;
-    default:
-      return err_usage(err, "calibrate check --training: %s '%s' (dcpsim calibrate check --training --help)",
-                       code == ':' ? "a value is missing after" : "no such option", argv[optind - 1]);
-    }
-  }
+  while ((code = getopt_long(argc, argv, ":h", a->is_fit ? fit_options : check_options, NULL)) != -1)
+    if (set_option(a, code, argv, err))
+      return -1;
   a->files = argv + optind;
   a->n_files = argc - optind;
   if (!a->help && a->n_files < 1)
-    return err_usage(err, "calibrate check --training: no file of rows (dcpsim calibrate check --training --help)");
+    return err_usage(err, "calibrate %s: no file of rows (dcpsim calibrate %s --help)", a->command, a->command);
+  for (int i = 0; a->is_fit && i < a->n_files; i++)
+    if (strcmp(a->files[i], "-") == 0) /* rows are read, and hashed */
+      return err_usage(err, "calibrate %s: rows must be files", a->command);
   if (a->json && a->csv && strcmp(a->csv, "-") == 0)
-    return err_usage(err, "calibrate check --training: --json and --csv - both write to stdout");
+    return err_usage(err, "calibrate %s: --json and --csv - both write to stdout", a->command);
   return 0;
 }
 
@@ -125,7 +163,53 @@ out:
   return rc;
 }
 
-static int run_check(const struct arguments *a, struct err *err) {
+/* SHA-256 of the files of rows, one after the other. */
+static int hash_rows(const struct arguments *a, char hex[65], struct err *err) {
+  char *all = NULL, *text;
+  size_t size = 0, n;
+  for (int i = 0; i < a->n_files; i++) {
+    if (text_file_read("rows", a->files[i], &text, &n, err)) {
+      free(all);
+      return -1;
+    }
+    all = xrealloc(all, size + n + 1);
+    memcpy(all + size, text, n);
+    size += n;
+    free(text);
+  }
+  sha256_hex(all, size, hex);
+  free(all);
+  return 0;
+}
+
+static int fit(const struct arguments *a, const struct training_check *check, const struct params *h100,
+               struct err *err) {
+  enum { CLASSES = 2 };
+  struct training_fit *fits = xcalloc(CLASSES, sizeof *fits);
+  struct output out = {0};
+  char hex[65];
+  int rc = -1;
+  training_fit_run(&fits[0], "fused", check, h100);
+  training_fit_run(&fits[1], "eager", check, h100);
+  if (hash_rows(a, hex, err))
+    goto out;
+  for (int i = 0; i < a->n_writes; i++)
+    if (training_fit_update_file(a->writes[i], fits, CLASSES, hex, err))
+      goto out;
+  if (output_open(&out, "-", err))
+    goto out;
+  if (a->json)
+    training_fit_write_json(out.file, fits, CLASSES);
+  else
+    training_fit_write_table(out.file, fits, CLASSES);
+  rc = output_commit(&out, err);
+out:
+  output_discard(&out);
+  free(fits);
+  return rc;
+}
+
+static int run(const struct arguments *a, struct err *err) {
   struct table *tables = xcalloc((size_t)a->n_files, sizeof *tables);
   struct training_params params = {0};
   struct training_check check = {0};
@@ -137,7 +221,7 @@ static int run_check(const struct arguments *a, struct err *err) {
       goto out;
   if (training_check_run(&check, tables, (size_t)a->n_files, &params, err))
     goto out;
-  rc = write_all(a, &check, &params, err);
+  rc = a->is_fit ? fit(a, &check, params.h100, err) : write_all(a, &check, &params, err);
 out:
   training_check_release(&check);
   training_params_release(&params);
@@ -153,8 +237,11 @@ int cmd_calibrate_training(int argc, char **argv) {
   if (parse(&a, argc, argv, &err))
     return cli_fail(&err);
   if (a.help) {
-    help_check(stdout);
+    if (a.is_fit)
+      help_fit(stdout);
+    else
+      help_check(stdout);
     return 0;
   }
-  return run_check(&a, &err) ? cli_fail(&err) : 0;
+  return run(&a, &err) ? cli_fail(&err) : 0;
 }

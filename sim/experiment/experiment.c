@@ -6,6 +6,7 @@
 #include "models/memory.h"
 #include "sim/base/units.h"
 #include "sim/experiment/overlong.h"
+#include "sim/experiment/shared_inputs.h"
 
 const char *const share_names[SHARES] = {"compute",   "padding",   "recompute", "sp_exchange",
                                          "grad_sync", "optimizer", "host",      "idle"};
@@ -26,6 +27,13 @@ static void settle(char **option, const char *value) {
     *option = xstrdup(value);
 }
 
+static int load_params(struct experiment *x, struct err *err) {
+  if (!x->shared)
+    return params_load(&x->params, x->options.params, err);
+  x->params = shared_inputs_params(x->shared, x->options.params, err);
+  return x->params ? 0 : -1;
+}
+
 static int load_system(struct experiment *x, struct err *err) {
   struct experiment_options *o = &x->options;
   if (transformer_load(&x->model, o->model, err) < 0 || cluster_load(&x->cluster, o->cluster, err) < 0)
@@ -34,7 +42,7 @@ static int load_system(struct experiment *x, struct err *err) {
   settle(&o->framework, strcmp(x->model.name, "stdit3-xl-2") == 0 ? "eager_apex" : "fused");
   settle(&o->sp_kind, x->model.is_2d ? "dsp" : "ulysses");
   settle(&o->pick, o->no_shuffle ? "deterministic" : "published");
-  if (params_load(&x->params, o->params, err) < 0)
+  if (load_params(x, err) < 0)
     return -1;
   x->system = (struct system){.model = &x->model,
                               .cluster = &x->cluster,
@@ -138,7 +146,8 @@ static int load_samples(struct experiment *x, struct err *err) {
                              .skip_bad = o->skip_bad,
                              .draws = o->samples,
                              .seed = (uint64_t)o->seed};
-  if (trace_load(&x->trace, o->trace, &to, err) < 0)
+  if ((x->shared ? shared_inputs_trace(x->shared, &x->trace, o->trace, &to, err)
+                 : trace_load(&x->trace, o->trace, &to, err)) < 0)
     return -1;
   if (x->trace.is_2d != x->model.is_2d)
     return err_set(err, "trace '%s' has %s, but model '%s' trains on %s", x->trace.name,
@@ -184,7 +193,12 @@ static int check_model_fits(const struct experiment *x, struct err *err) {
 }
 
 int experiment_open(struct experiment *x, const struct experiment_options *options, struct err *err) {
-  *x = (struct experiment){0};
+  return experiment_open_shared(x, options, NULL, err);
+}
+
+int experiment_open_shared(struct experiment *x, const struct experiment_options *options, struct shared_inputs *shared,
+                           struct err *err) {
+  *x = (struct experiment){.shared = shared};
   options_copy(&x->options, options);
   options_differences(options, x->differences, sizeof x->differences);
   if (check_required(&x->options, err) == 0 && find_policies(x, err) == 0 && load_system(x, err) == 0 &&
@@ -199,7 +213,8 @@ void experiment_close(struct experiment *x) {
   bucketing_release(&x->bucketing);
   sample_set_release(&x->samples);
   trace_release(&x->trace);
-  params_free(x->params);
+  if (!x->shared)
+    params_free(x->params);
   options_release(&x->options);
   free(x->bucket_tokens);
   free(x->overlong_ids);

@@ -14,6 +14,8 @@
 #include "traces/bucket.h"
 #include "traces/trace.h"
 
+struct shared_inputs;
+
 enum share {
   SHARE_COMPUTE,
   SHARE_PADDING,
@@ -64,6 +66,7 @@ struct policy_result {
 
 /* Everything read and derived once, shared by all policies; read-only afterwards. */
 struct experiment {
+  struct shared_inputs *shared;      /* not owned; NULL: this experiment stands alone */
   struct experiment_options options; /* what the model and the cluster decide is filled in */
   char differences[600];             /* options_differences of what was asked for */
   struct trace trace;                /* its samples have moved into `samples` */
@@ -85,6 +88,11 @@ struct experiment {
 
 /* Loads and checks everything; on failure nothing is left allocated. */
 int experiment_open(struct experiment *x, const struct experiment_options *options, struct err *err);
+/* The same where many experiments follow each other on one thread: what they have in common is kept in `shared`
+ * (shared_inputs.h), which must outlive x. Such an experiment runs on the calling thread alone, without progress bar;
+ * results are those of experiment_open. */
+int experiment_open_shared(struct experiment *x, const struct experiment_options *options, struct shared_inputs *shared,
+                           struct err *err);
 void experiment_close(struct experiment *x);
 
 /* What fits, for this policy. */

@@ -7,6 +7,7 @@
 #include "sim/base/progress.h"
 #include "sim/base/units.h"
 #include "sim/experiment/job.h"
+#include "sim/experiment/metrics.h"
 #include "sim/experiment/policy_setup.h"
 
 /* ---- Jobs on threads: jobs are independent, so results do not depend on who runs them when ---- */
@@ -45,8 +46,7 @@ static void wait_for_workers(struct pool *p, struct progress *progress, _Atomic 
   pthread_mutex_unlock(&p->lock);
 }
 
-/* Runs all; the error of the first job (in order) that failed. */
-static int run_jobs(const struct experiment *x, struct job *jobs, int n, struct err *err) {
+static void run_on_threads(const struct experiment *x, struct job *jobs, int n) {
   pthread_t threads[MAX_THREADS];
   _Atomic int64_t samples_done = 0;
   struct pool p = {.jobs = jobs, .n_jobs = n, .lock = PTHREAD_MUTEX_INITIALIZER, .finished = PTHREAD_COND_INITIALIZER};
@@ -71,6 +71,14 @@ static int run_jobs(const struct experiment *x, struct job *jobs, int n, struct 
   progress_finish(&progress);
   pthread_mutex_destroy(&p.lock);
   pthread_cond_destroy(&p.finished);
+}
+
+/* Runs all; the error of the first job (in order) that failed. */
+static int run_jobs(const struct experiment *x, struct job *jobs, int n, struct err *err) {
+  if (!x->shared)
+    run_on_threads(x, jobs, n);
+  for (int i = 0; x->shared && i < n; i++) /* what is shared belongs to this thread */
+    job_run(&jobs[i]);
   for (int i = 0; i < n; i++)
     if (jobs[i].rc < 0) {
       if (err)
@@ -89,7 +97,8 @@ struct tries {
 };
 
 /* A run per policy and SP degree to try. Caller frees *jobs. */
-static int make_jobs(const struct experiment *x, struct tries *tries, struct job **jobs, int *n_jobs, struct err *err) {
+static int make_jobs(const struct experiment *x, const struct sample_cost *costs, struct tries *tries,
+                     struct job **jobs, int *n_jobs, struct err *err) {
   *jobs = xcalloc((size_t)x->n_policies * MAX_SPS, sizeof **jobs);
   *n_jobs = 0;
   for (int i = 0; i < x->n_policies; i++) {
@@ -103,6 +112,7 @@ static int make_jobs(const struct experiment *x, struct tries *tries, struct job
                                           .sp = t->sps[k],
                                           .holds_all = t->holds_all,
                                           .seed = (uint64_t)x->options.seed,
+                                          .costs = costs,
                                           .explain_step = -1};
   }
   return 0;
@@ -130,14 +140,16 @@ static void choose(const struct job *jobs, int n, struct policy_result *out) {
 
 static bool wants_files(const struct experiment_outputs *out) { return out->schedule || out->timeline_path; }
 
-static void add_output_jobs(const struct experiment *x, const struct tries *tries, struct experiment_outputs *outputs,
-                            const struct policy_result *results, struct job *jobs, int *n) {
+static void add_output_jobs(const struct experiment *x, const struct sample_cost *costs, const struct tries *tries,
+                            struct experiment_outputs *outputs, const struct policy_result *results, struct job *jobs,
+                            int *n) {
   for (int i = 0; outputs && i < x->n_policies; i++) {
     struct job j = {.x = x,
                     .policy = i,
                     .sp = results[i].sp,
                     .seed = (uint64_t)x->options.seed,
                     .outputs = &outputs[i],
+                    .costs = costs,
                     .explain_step = -1};
     if (wants_files(&outputs[i]) && tries[i].n_sps > 1)
       jobs[(*n)++] = j;
@@ -147,11 +159,16 @@ static void add_output_jobs(const struct experiment *x, const struct tries *trie
   }
 }
 
-static void add_seed_jobs(const struct experiment *x, const struct policy_result *results, struct job *jobs, int *n) {
+static void add_seed_jobs(const struct experiment *x, const struct sample_cost *costs,
+                          const struct policy_result *results, struct job *jobs, int *n) {
   for (int64_t k = 1; k < x->options.seeds; k++)
     for (int i = 0; i < x->n_policies; i++)
-      jobs[(*n)++] = (struct job){
-          .x = x, .policy = i, .sp = results[i].sp, .seed = (uint64_t)(x->options.seed + k), .explain_step = -1};
+      jobs[(*n)++] = (struct job){.x = x,
+                                  .policy = i,
+                                  .sp = results[i].sp,
+                                  .seed = (uint64_t)(x->options.seed + k),
+                                  .costs = costs,
+                                  .explain_step = -1};
 }
 
 static double ratio(double a, double b) { return b > 0 ? a / b : 0; }
@@ -176,7 +193,8 @@ int experiment_run(const struct experiment *x, struct experiment_outputs *output
   struct tries tries[MAX_POLICIES];
   struct job *jobs = NULL, *more = NULL;
   int n_jobs = 0, n_more = 0, rc = -1;
-  if (make_jobs(x, tries, &jobs, &n_jobs, err) < 0)
+  struct sample_cost *costs = sample_costs(x);
+  if (make_jobs(x, costs, tries, &jobs, &n_jobs, err) < 0)
     goto out;
   for (int i = 0; outputs && i < x->n_policies; i++)
     if (tries[i].n_sps == 1 && wants_files(&outputs[i]))
@@ -186,14 +204,15 @@ int experiment_run(const struct experiment *x, struct experiment_outputs *output
   for (int i = 0; i < x->n_policies; i++)
     choose(&jobs[tries[i].first_job], tries[i].n_sps, &results[i]);
   more = xcalloc((size_t)x->n_policies * (size_t)(x->options.seeds + 2), sizeof *more);
-  add_output_jobs(x, tries, outputs, results, more, &n_more);
+  add_output_jobs(x, costs, tries, outputs, results, more, &n_more);
   int first_seed_job = n_more;
-  add_seed_jobs(x, results, more, &n_more);
+  add_seed_jobs(x, costs, results, more, &n_more);
   if (n_more > 0 && run_jobs(x, more, n_more, err) < 0)
     goto out;
   compare(x, results, more + first_seed_job);
   rc = 0;
 out:
+  free(costs);
   free(jobs);
   free(more);
   return rc;

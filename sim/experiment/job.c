@@ -408,7 +408,7 @@ static void finish_result(struct run *r) {
   count_samples(r, out);
   check_conserved(r, out);
   if (!r->job->plan)
-    metrics_finish(&r->metrics, r->fates, FATE_RUN, out);
+    metrics_finish(&r->metrics, r->fates, FATE_RUN, r->job->costs, out);
 }
 
 /* ---- The schedule's header ---- */

@@ -5,6 +5,8 @@
 
 #include "sim/experiment/experiment.h"
 
+struct sample_cost;
+
 struct job {
   const struct experiment *x;
   int policy; /* index into x->policies */
@@ -14,6 +16,7 @@ struct job {
   struct experiment_outputs *outputs; /* NULL: nothing is written */
   int64_t explain_step;               /* >= 0: play this step alone, for outputs->explain */
   struct experiment_plan *plan;       /* not NULL: plan only, nothing is played */
+  const struct sample_cost *costs;    /* of metrics.h, per entry of x->samples; not needed to plan */
   _Atomic int64_t *samples_done;      /* for the progress bar */
   /* out */
   struct policy_result result;

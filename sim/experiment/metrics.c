@@ -147,25 +147,34 @@ static void finish_step_times(const struct metrics *m, struct policy_result *r) 
 /* Of values with mean 1 whose squares sum to `squares`; rounding must not make it NaN. */
 static double cv_of_mean_one(double squares, double n) { return sqrt(fmax(0, squares / n - 1)); }
 
+struct sample_cost *sample_costs(const struct experiment *x) {
+  struct sample_cost *costs = xmalloc(size_mul((size_t)x->samples.n, sizeof *costs));
+  for (int64_t i = 0; i < x->samples.n; i++) {
+    struct sample s = x->samples.samples[i];
+    costs[i] = (struct sample_cost){.bound_gpu_s = bound_gpu_seconds(&x->system, s.a, s.b),
+                                    .flops = transformer_sample_flops(&x->model, s.a, s.b)};
+  }
+  return costs;
+}
+
 /* FLOPs and lower bound of the samples that ran. */
-static void finish_bound(const struct metrics *m, const uint8_t *ran, uint8_t ran_value, struct policy_result *r,
-                         double *flops) {
+static void finish_bound(const struct metrics *m, const uint8_t *ran, uint8_t ran_value,
+                         const struct sample_cost *costs, struct policy_result *r, double *flops) {
   const struct experiment *x = m->x;
   double gpu_s = 0, longest_s = 0;
   *flops = 0;
   for (int64_t i = 0; i < x->samples.n; i++) {
-    struct sample s = x->samples.samples[i];
     if (ran[i] != ran_value)
       continue;
-    double g = bound_gpu_seconds(&x->system, s.a, s.b);
-    gpu_s += g;
-    longest_s = fmax(longest_s, g);
-    *flops += transformer_sample_flops(&x->model, s.a, s.b);
+    gpu_s += costs[i].bound_gpu_s;
+    longest_s = fmax(longest_s, costs[i].bound_gpu_s);
+    *flops += costs[i].flops;
   }
   r->bound_s = fmax(gpu_s / system_world(&x->system), longest_s / x->sps[x->n_sps - 1]);
 }
 
-void metrics_finish(const struct metrics *m, const uint8_t *ran, uint8_t ran_value, struct policy_result *r) {
+void metrics_finish(const struct metrics *m, const uint8_t *ran, uint8_t ran_value, const struct sample_cost *costs,
+                    struct policy_result *r) {
   const struct experiment *x = m->x;
   int world = system_world(&x->system);
   double flops;
@@ -177,7 +186,7 @@ void metrics_finish(const struct metrics *m, const uint8_t *ran, uint8_t ran_val
   if (m->steps == 0)
     return;
   double n = (double)m->steps, time_s = s_from_ns(m->time_ns), gpu_s = time_s * world;
-  finish_bound(m, ran, ran_value, r, &flops);
+  finish_bound(m, ran, ran_value, costs, r, &flops);
   finish_step_times(m, r);
   r->time_s = time_s;
   r->tokens_per_step = (double)m->tokens / n;

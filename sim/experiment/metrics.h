@@ -35,7 +35,15 @@ void metrics_release(struct metrics *m);
 void metrics_add_step(struct metrics *m, const struct plan_iteration *it, const struct step_record *record,
                       const struct micro_batch_load *loads, int64_t peak_bytes);
 
-/* Everything that the steps tell. ran: per entry of x->samples, nonzero if it ran. */
-void metrics_finish(const struct metrics *m, const uint8_t *ran, uint8_t ran_value, struct policy_result *r);
+/* What a sample costs whoever runs it: all runs of an experiment need it, so it is worked out once. */
+struct sample_cost {
+  double bound_gpu_s, flops;
+};
+/* One per entry of x->samples; the caller frees it. */
+struct sample_cost *sample_costs(const struct experiment *x);
+
+/* Everything that the steps tell. ran: per entry of x->samples, `ran_value` if it ran. */
+void metrics_finish(const struct metrics *m, const uint8_t *ran, uint8_t ran_value, const struct sample_cost *costs,
+                    struct policy_result *r);
 
 #endif

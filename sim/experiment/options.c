@@ -101,6 +101,10 @@ static const struct option_spec specs[] = {
      .commands = BOTH, .help = "which samples share a pack (packed)"},
     {"pack-tokens", 0, "N", TYPE_INT, AT(pack_tokens), .unset = "by the memory cap", .min = 1, .max = 1e12,
      .commands = BOTH, .help = "tokens of one pack of one SP group (packed)"},
+    {"rank-tokens", 0, "N", TYPE_INT, AT(rank_tokens), .unset = "by the memory cap", .min = 1, .max = 1e12,
+     .commands = BOTH, .help = "tokens of one rank in one micro-batch, at most (megatron_*)"},
+    {"global-batch", 0, "N", TYPE_INT, AT(global_batch), .unset = "by --tokens-per-step, else 2 per GPU", .min = 1,
+     .max = 4e9, .commands = BOTH, .help = "samples of one optimizer step (megatron_*)"},
     {"pick", 0, "RULE", TYPE_TEXT, AT(pick), .unset = "published; deterministic with --no-shuffle",
      .values = "published|proportional|deterministic", .commands = BOTH, .help = "which bucket is taken next (dcp_*)"},
     {"max-gas", 0, "N", TYPE_INT, AT(max_gas), .initial = "5", .min = 1, .max = 1e6, .commands = BOTH,
@@ -424,8 +428,9 @@ static char *json_text(const struct option_spec *s, const json_t *v) {
   return NULL;
 }
 
-static int set_from_json(struct experiment_options *o, const struct json_doc *doc, const struct option_spec *s,
-                         const char *key, const json_t *value, struct err *err) {
+/* `where`: the node whose line an error names. */
+static int set_from_json(struct experiment_options *o, const struct json_doc *doc, const json_t *where,
+                         const struct option_spec *s, const char *key, const json_t *value, struct err *err) {
   char label[80];
   struct err inner = {.set = false};
   if (json_is_null(value) && !s->initial) { /* as results print what is not set */
@@ -434,28 +439,50 @@ static int set_from_json(struct experiment_options *o, const struct json_doc *do
   }
   char *text = json_text(s, value);
   if (!text)
-    return json_error(doc, value, err, "'%s' must be %s", key, wanted_json(s->type));
+    return json_error(doc, where, err, "'%s' must be %s", key, wanted_json(s->type));
   snprintf(label, sizeof label, "'%s'", key);
   int rc = set(o, s, label, text, &inner);
   free(text);
-  return rc < 0 ? json_error(doc, value, err, "%s", inner.msg) : 0;
+  return rc < 0 ? json_error(doc, where, err, "%s", inner.msg) : 0;
+}
+
+int options_check_keys(const struct json_doc *doc, const json_t *object, const char *also, struct err *err) {
+  char keys[N_SPECS][40];
+  const char *valid[N_SPECS + 2] = {NULL};
+  for (int i = 0; i < N_SPECS; i++) {
+    key_of(&specs[i], keys[i], sizeof keys[i]);
+    valid[i] = keys[i];
+  }
+  valid[N_SPECS] = also;
+  return json_check_keys(doc, object, valid, err);
+}
+
+int options_set_json(struct experiment_options *o, const struct json_doc *doc, const json_t *where, const char *key,
+                     const json_t *value, struct err *err) {
+  const struct option_spec *s = find(key, strlen(key));
+  ASSERT(s);
+  return set_from_json(o, doc, where, s, key, value, err);
+}
+
+int options_read_object(struct experiment_options *o, const struct json_doc *doc, const json_t *object,
+                        struct err *err) {
+  int rc = 0;
+  for (int i = 0; rc == 0 && i < N_SPECS; i++) {
+    char key[40];
+    key_of(&specs[i], key, sizeof key);
+    const json_t *value = json_object_get(object, key);
+    rc = value ? set_from_json(o, doc, value, &specs[i], key, value, err) : 0;
+  }
+  return rc;
 }
 
 int options_read_file(struct experiment_options *o, const char *path, struct err *err) {
-  char keys[N_SPECS][40];
-  const char *valid[N_SPECS + 2] = {"schema"};
   struct json_doc doc;
-  for (int i = 0; i < N_SPECS; i++) {
-    key_of(&specs[i], keys[i], sizeof keys[i]);
-    valid[i + 1] = keys[i];
-  }
   if (json_doc_read(&doc, "experiment", path, SCHEMA, err) < 0)
     return -1;
-  int rc = json_check_keys(&doc, doc.root, valid, err);
-  for (int i = 0; rc == 0 && i < N_SPECS; i++) {
-    const json_t *value = json_object_get(doc.root, keys[i]);
-    rc = value ? set_from_json(o, &doc, &specs[i], keys[i], value, err) : 0;
-  }
+  int rc = options_check_keys(&doc, doc.root, "schema", err);
+  if (rc == 0)
+    rc = options_read_object(o, &doc, doc.root, err);
   json_doc_release(&doc);
   return rc;
 }

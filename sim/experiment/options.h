@@ -48,6 +48,8 @@ struct experiment_options {
   int n_bucket_bounds;
   char *packing;
   int64_t pack_tokens;      /* 0: from the cap */
+  int64_t rank_tokens;      /* 0: from the cap */
+  int64_t global_batch;     /* 0: by tokens_per_step, or 2 per GPU */
   char *pick;               /* NULL: published, or deterministic with no_shuffle */
   int64_t max_gas, min_gas; /* min_gas 0: the policy's */
   char *weighting;
@@ -80,6 +82,16 @@ int options_set(struct experiment_options *o, const char *name, const char *valu
 
 /* Sets every field that an experiment file has. */
 int options_read_file(struct experiment_options *o, const char *path, struct err *err);
+
+/* For files that hold experiment fields in objects of their own. Refuses keys of `object` that are neither fields nor
+ * `also` (may be NULL), naming line and nearest valid key. */
+int options_check_keys(const struct json_doc *doc, const json_t *object, const char *also, struct err *err);
+/* Sets every field that `object` has; other keys are left alone. */
+int options_read_object(struct experiment_options *o, const struct json_doc *doc, const json_t *object,
+                        struct err *err);
+/* Sets one field; errors name the line of `where`. `key` must be a field. */
+int options_set_json(struct experiment_options *o, const struct json_doc *doc, const json_t *where, const char *key,
+                     const json_t *value, struct err *err);
 
 /* The command line after the command's name: [EXPERIMENT.json] and options, which win over the file. *help: --help was
  * given, and nothing else was looked at. Errors are usage errors that begin with the command's name. */

@@ -6,14 +6,19 @@
 #include "sim/base/units.h"
 #include "sim/experiment/profile_model.h"
 #include "sim/experiment/program_cache.h"
+#include "sim/experiment/shared_inputs.h"
 
-static bool is_packed(const struct policy *p) {
-  return p->flags & POLICY_NEEDS_SAMPLES && strcmp(p->name, "packed") == 0;
+static bool is_packed(const struct policy *p) { return p->flags & POLICY_PACKS; }
+
+/* --rank-tokens or --pack-tokens, as tokens of one group of `sp` ranks; 0: neither was given. */
+static int64_t asked_pack_tokens(const struct experiment *x, const struct policy *p, int sp) {
+  return p->flags & POLICY_GLOBAL_BATCH ? x->options.rank_tokens * sp : x->options.pack_tokens;
 }
 
 /* ---- What one SP degree holds ---- */
 
-/* Which samples fit alone. 1D static and packed: those of up to `tokens`; else by bucket (2D: shape). */
+/* Which samples fit alone. 1D static and packed, and packs at any SP degree: those of up to `tokens`; else by bucket
+ * (2D: shape). */
 struct held {
   bool by_tokens;
   int64_t limit_tokens;
@@ -52,8 +57,8 @@ static int64_t longest_padded(const struct experiment *x, const struct fit *f, i
 static void hold_by_tokens(struct held *h, const struct experiment *x) {
   const struct sample_set *s = &x->samples;
   for (int64_t i = 0; i < s->n; i++)
-    if (s->samples[i].a <= h->limit_tokens) {
-      h->tokens += s->samples[i].a;
+    if (sample_tokens(s->samples[i]) <= h->limit_tokens) {
+      h->tokens += sample_tokens(s->samples[i]);
       h->samples++;
       h->longest.a = s->samples[i].a > h->longest.a ? s->samples[i].a : h->longest.a;
     }
@@ -85,8 +90,9 @@ static void held_init(struct held *h, const struct experiment *x, const struct p
   *h = (struct held){.by_tokens = !(policy->flags & POLICY_BUCKETED) && !x->model.is_2d};
   if (is_packed(policy)) {
     h->pack_tokens = largest_pack(x, f, sp);
-    if (x->options.pack_tokens > 0)
-      h->pack_tokens = int64_min(h->pack_tokens, x->options.pack_tokens);
+    int64_t asked = asked_pack_tokens(x, policy, sp);
+    if (asked > 0)
+      h->pack_tokens = int64_min(h->pack_tokens, asked);
   }
   if (h->by_tokens) {
     h->limit_tokens = is_packed(policy) ? h->pack_tokens : longest_padded(x, f, sp);
@@ -98,6 +104,23 @@ static void held_init(struct held *h, const struct experiment *x, const struct p
   }
 }
 
+/* Packs at any SP degree: tokens of a rank that fit at every one. */
+static int64_t largest_rank_tokens(const struct experiment *x, const struct fit *f) {
+  int64_t tokens = INT64_MAX;
+  for (int i = 0; i < x->n_sps; i++)
+    tokens = int64_min(tokens, largest_pack(x, f, x->sps[i]) / x->sps[i]);
+  return tokens;
+}
+
+static int64_t settled_rank_tokens(const struct experiment *x, const struct fit *f) {
+  return x->options.rank_tokens > 0 ? x->options.rank_tokens : largest_rank_tokens(x, f);
+}
+
+static void held_init_any_sp(struct held *h, const struct experiment *x, const struct fit *f) {
+  *h = (struct held){.by_tokens = true, .limit_tokens = settled_rank_tokens(x, f) * x->sps[x->n_sps - 1]};
+  hold_by_tokens(h, x);
+}
+
 /* ---- Which SP degrees to try ---- */
 
 /* Whether --batch or --pack-tokens fit here; *largest: what would. */
@@ -106,8 +129,8 @@ static bool accepts(const struct experiment *x, const struct policy *policy, con
   const struct experiment_options *o = &x->options;
   if (is_packed(policy)) {
     int64_t fits = largest_pack(x, f, sp);
-    *largest = int64_max(*largest, fits);
-    return o->pack_tokens <= fits;
+    *largest = int64_max(*largest, policy->flags & POLICY_GLOBAL_BATCH ? fits / sp : fits);
+    return asked_pack_tokens(x, policy, sp) <= fits;
   }
   if (o->batch == 0)
     return true;
@@ -118,9 +141,12 @@ static bool accepts(const struct experiment *x, const struct policy *policy, con
 
 static int refuse_size(const struct experiment *x, const struct policy *policy, int64_t largest, struct sample longest,
                        struct err *err) {
+  bool per_rank = policy->flags & POLICY_GLOBAL_BATCH;
   if (is_packed(policy))
-    return err_usage(err, "--pack-tokens %lld does not fit in memory under policy '%s': the largest that does is %lld",
-                     (long long)x->options.pack_tokens, policy->name, (long long)largest);
+    return err_usage(err, "--%s-tokens %lld does not fit in memory under policy '%s': the largest that does is %lld",
+                     per_rank ? "rank" : "pack",
+                     (long long)(per_rank ? x->options.rank_tokens : x->options.pack_tokens), policy->name,
+                     (long long)largest);
   return err_usage(err,
                    "--batch %lld does not fit in memory at the longest sample (%lld tokens, padded) under policy '%s': "
                    "the largest that does is %lld",
@@ -165,6 +191,20 @@ static int check_free_sp(const struct experiment *x, const struct policy *policy
   return accepted ? 0 : refuse_size(x, policy, largest, longest, err);
 }
 
+/* The same for packs, which must fit at every degree. */
+static int check_free_packs(const struct experiment *x, const struct policy *policy, const struct fit *f,
+                            bool *holds_all, struct err *err) {
+  struct held h;
+  int64_t largest = largest_rank_tokens(x, f);
+  if (largest > 0 && x->options.rank_tokens > largest)
+    return refuse_size(x, policy, largest, (struct sample){0, 0}, err);
+  held_init_any_sp(&h, x, f);
+  if (largest == 0 || h.samples == 0)
+    return refuse_all(x, policy, f, x->sps[x->n_sps - 1], err);
+  *holds_all = h.samples == x->samples.n;
+  return 0;
+}
+
 static int fixed_sps(const struct experiment *x, const struct policy *policy, const struct fit *f, int *sps, int *n_sps,
                      bool *holds_all, struct err *err) {
   int64_t most = 0, largest = 0;
@@ -202,6 +242,8 @@ int policy_setup_sps(const struct experiment *x, const struct policy *policy, in
     return fixed_sps(x, policy, &f, sps, n_sps, holds_all, err);
   sps[0] = 0;
   *n_sps = 1;
+  if (is_packed(policy))
+    return check_free_packs(x, policy, &f, holds_all, err);
   return check_free_sp(x, policy, &f, holds_all, err);
 }
 
@@ -222,7 +264,8 @@ static void exclude(struct policy_setup *s, const struct experiment *x, const st
     return;
   s->excluded = xcalloc((size_t)x->samples.n, sizeof *s->excluded);
   for (int64_t i = 0; i < x->samples.n; i++)
-    s->excluded[i] = h->by_tokens ? x->samples.samples[i].a > h->limit_tokens : !h->buckets[x->samples.bucket[i]];
+    s->excluded[i] =
+        h->by_tokens ? sample_tokens(x->samples.samples[i]) > h->limit_tokens : !h->buckets[x->samples.bucket[i]];
 }
 
 /* Largest power of two that fits at the longest sample. */
@@ -264,6 +307,24 @@ static void settle_unbucketed(struct policy_setup *s, const struct experiment *x
   free(h.buckets);
 }
 
+/* Packs at any SP degree: each block is recomputed that is at any of them. */
+static void settle_free_packs(struct policy_setup *s, const struct experiment *x) {
+  struct held h;
+  held_init_any_sp(&h, x, &s->fit);
+  exclude(s, x, &h);
+  s->options.rank_tokens = settled_rank_tokens(x, &s->fit);
+  int most[2] = {0, 0};
+  for (int i = 0; i < x->n_sps; i++) {
+    s->options.pack_tokens = s->options.rank_tokens * x->sps[i];
+    adapt_to_largest(s, x->sps[i], &h, true);
+    for (int m = 0; m < 2; m++)
+      most[m] = s->options.full_recompute_blocks[m] > most[m] ? s->options.full_recompute_blocks[m] : most[m];
+    s->options.sp_degrees |= (uint32_t)x->sps[i];
+  }
+  s->options.pack_tokens = 0;
+  memcpy(s->options.full_recompute_blocks, most, sizeof most);
+}
+
 void policy_setup_init(struct policy_setup *s, const struct experiment *x, const struct policy *policy, int sp) {
   const struct experiment_options *o = &x->options;
   *s = (struct policy_setup){.fit = experiment_fit(x, policy)};
@@ -273,17 +334,24 @@ void policy_setup_init(struct policy_setup *s, const struct experiment *x, const
                                        .min_gas = o->min_gas > 0 ? (int)o->min_gas : policy->default_min_gas,
                                        .tokens_per_step = o->tokens_per_step,
                                        .packing = packing_of(o->packing),
+                                       .global_batch = o->global_batch,
                                        .sp = sp,
                                        .per_octave = (int)o->buckets_per_octave,
                                        .shuffle = !o->no_shuffle,
                                        .lockstep = o->zero == 3};
+  bool fixed = policy->flags & POLICY_FIXED_SP;
+  struct profile_rule rule = {.policy = policy,
+                              .fit = &s->fit,
+                              .sps = fixed ? &sp : x->sps,
+                              .n_sps = fixed ? 1 : x->n_sps,
+                              .max_batch = o->batch};
   fit_blocks(&s->fit, s->options.full_recompute_blocks);
-  if (!(policy->flags & POLICY_BUCKETED))
+  if (is_packed(policy) && !(policy->flags & POLICY_FIXED_SP))
+    settle_free_packs(s, x);
+  else if (!(policy->flags & POLICY_BUCKETED))
     settle_unbucketed(s, x, policy, sp);
-  else if (policy->flags & POLICY_FIXED_SP)
-    profile_model_make(&s->profile, policy, &s->fit, &x->bucketing, &sp, 1, o->batch);
   else
-    profile_model_make(&s->profile, policy, &s->fit, &x->bucketing, x->sps, x->n_sps, o->batch);
+    profile_model_make(&s->profile, &rule, &x->bucketing, x->shared ? shared_inputs_profiles(x->shared) : NULL);
 }
 
 void policy_setup_release(struct policy_setup *s) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "sim/base/units.h"
+#include "sim/experiment/profile_memo.h"
 #include "sim/experiment/program_cache.h"
 #include "sim/plan/lower.h"
 #include "sim/plan/program_time.h"
@@ -43,18 +44,28 @@ static bool search(const struct profile_search *s, const struct policy *policy, 
   return profile_search_largest(s, b->detail, &b->n_detail, &b->best);
 }
 
-void profile_model_make(struct profile *out, const struct policy *policy, const struct fit *fit,
-                        const struct bucketing *buckets, const int *sps, int n_sps, int64_t max_batch) {
-  *out = (struct profile){.world = system_world(fit->system), .max_sp = sps[n_sps - 1], .n_buckets = buckets->n};
+static void search_bucket(const struct profile_rule *r, struct bucket_profile *b) {
+  struct search_context context = {r->fit, b->shape};
+  struct profile_search s = {
+      .context = &context, .fits = fits, .time_s = time_s, .sps = r->sps, .n_sps = r->n_sps, .max_batch = r->max_batch};
+  b->infeasible = !search(&s, r->policy, b);
+}
+
+void profile_model_make(struct profile *out, const struct profile_rule *rule, const struct bucketing *buckets,
+                        struct profile_memo *memo) {
+  struct memo_rule *known = memo ? profile_memo_rule(memo, rule) : NULL;
+  *out = (struct profile){
+      .world = system_world(rule->fit->system), .max_sp = rule->sps[rule->n_sps - 1], .n_buckets = buckets->n};
   out->buckets = xcalloc((size_t)buckets->n + 1, sizeof *out->buckets);
   for (int i = 0; i < buckets->n; i++) {
     struct bucket_profile *b = &out->buckets[i];
-    struct search_context context = {fit, buckets->buckets[i].shape};
-    struct profile_search s = {
-        .context = &context, .fits = fits, .time_s = time_s, .sps = sps, .n_sps = n_sps, .max_batch = max_batch};
-    memcpy(b->name, buckets->buckets[i].name, sizeof b->name);
     b->shape = buckets->buckets[i].shape;
+    if (!known || !profile_memo_find(known, b)) {
+      search_bucket(rule, b);
+      if (known)
+        profile_memo_keep(memo, known, b);
+    }
+    memcpy(b->name, buckets->buckets[i].name, sizeof b->name);
     b->samples = buckets->buckets[i].samples;
-    b->infeasible = !search(&s, policy, b);
   }
 }

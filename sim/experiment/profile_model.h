@@ -6,9 +6,20 @@
 #include "sim/policy/profile.h"
 #include "traces/bucket.h"
 
-/* The profile that `policy` plans with. `sps`: what it may use (ascending; one for a fixed-SP policy). max_batch 0: no
- * limit. Buckets that fit at none are marked infeasible. */
-void profile_model_make(struct profile *out, const struct policy *policy, const struct fit *fit,
-                        const struct bucketing *buckets, const int *sps, int n_sps, int64_t max_batch);
+struct profile_memo;
+
+/* What besides the buckets decides a profile. */
+struct profile_rule {
+  const struct policy *policy;
+  const struct fit *fit;
+  const int *sps; /* what the policy may use: ascending; one for a fixed-SP policy */
+  int n_sps;
+  int64_t max_batch; /* 0: no limit */
+};
+
+/* The profile that the policy plans with. Buckets that fit at none of the degrees are marked infeasible. Buckets that
+ * `memo` (may be NULL) knows are taken from there, the others are put there. */
+void profile_model_make(struct profile *out, const struct profile_rule *rule, const struct bucketing *buckets,
+                        struct profile_memo *memo);
 
 #endif

@@ -226,17 +226,28 @@ static void csv_value(FILE *out, const struct policy_result *r, const struct res
   }
 }
 
-void result_write_csv(FILE *out, const struct experiment *x, const struct policy_result *results) {
+void result_write_csv_names(FILE *out) {
   fprintf(out, "policy");
   for (int i = 0; i < N_FIELDS; i++)
     fprintf(out, ",%s%s%s", fields[i].object ? fields[i].object : "", fields[i].object ? "_" : "", fields[i].key);
+}
+
+void result_write_csv_values(FILE *out, const struct policy_result *r) {
+  fprintf(out, "%s", r ? r->name : "");
+  for (int i = 0; i < N_FIELDS; i++)
+    if (r)
+      csv_value(out, r, &fields[i]);
+    else
+      fputc(',', out);
+}
+
+void result_write_csv(FILE *out, const struct experiment *x, const struct policy_result *results) {
+  result_write_csv_names(out);
   fprintf(out, ",plan_time_s\n");
   for (int p = 0; p < x->n_policies; p++) {
     char buf[32];
-    fprintf(out, "%s", results[p].name);
-    for (int i = 0; i < N_FIELDS; i++)
-      csv_value(out, &results[p], &fields[i]);
     double_text(results[p].plan_time_s, buf);
+    result_write_csv_values(out, &results[p]);
     fprintf(out, ",%s\n", buf);
   }
 }

@@ -11,4 +11,9 @@ void result_write_json(struct json_writer *w, const struct experiment *x, const 
 /* A header and a row per policy: the numbers of the JSON object, nested keys joined by '_'. */
 void result_write_csv(FILE *out, const struct experiment *x, const struct policy_result *results);
 
+/* The parts of it that two runs have alike, that is, all but plan_time_s; without an end of line. r NULL: as many empty
+ * values. */
+void result_write_csv_names(FILE *out);
+void result_write_csv_values(FILE *out, const struct policy_result *r);
+
 #endif

@@ -8,7 +8,8 @@
 #include "sim/plan/program_time.h"
 
 #define MEMO_BYTES (48u << 20) /* of records, per run */
-#define MEMO_SLOTS (1u << 18)
+#define MEMO_FIRST_SLOTS (1u << 8)
+#define MEMO_MAX_SLOTS (1u << 18)
 
 void step_record_release(struct step_record *r) {
   free(r->busy_ns);
@@ -73,7 +74,7 @@ struct kept {
 
 struct step_memo {
   struct kept **slots;
-  size_t n, bytes;
+  size_t n_slots, n, bytes;
   struct group_number *sorted; /* of the last look-up */
   int n_sorted, sorted_cap;
   uint64_t hash;
@@ -81,12 +82,13 @@ struct step_memo {
 
 struct step_memo *step_memo_new(void) {
   struct step_memo *m = xcalloc(1, sizeof *m);
-  m->slots = xcalloc(MEMO_SLOTS, sizeof *m->slots);
+  m->n_slots = MEMO_FIRST_SLOTS; /* most runs are short */
+  m->slots = xcalloc(m->n_slots, sizeof *m->slots);
   return m;
 }
 
 static void clear(struct step_memo *m) {
-  for (size_t i = 0; i < MEMO_SLOTS; i++) {
+  for (size_t i = 0; i < m->n_slots; i++) {
     free(m->slots[i]);
     m->slots[i] = NULL;
   }
@@ -136,10 +138,26 @@ static bool is_it(const struct step_memo *m, const struct kept *k) {
 
 /* Where the groups of the last look-up are, or the empty slot where they belong. */
 static size_t slot_of(const struct step_memo *m) {
-  size_t at = m->hash & (MEMO_SLOTS - 1);
+  size_t at = m->hash & (m->n_slots - 1);
   while (m->slots[at] && !is_it(m, m->slots[at]))
-    at = (at + 1) & (MEMO_SLOTS - 1);
+    at = (at + 1) & (m->n_slots - 1);
   return at;
+}
+
+static void grow(struct step_memo *m) {
+  struct kept **old = m->slots;
+  size_t n_old = m->n_slots;
+  m->n_slots = n_old * 2;
+  m->slots = xcalloc(m->n_slots, sizeof *m->slots);
+  for (size_t i = 0; i < n_old; i++) {
+    if (!old[i])
+      continue;
+    size_t at = old[i]->hash & (m->n_slots - 1);
+    while (m->slots[at])
+      at = (at + 1) & (m->n_slots - 1);
+    m->slots[at] = old[i];
+  }
+  free(old);
 }
 
 bool step_memo_find(struct step_memo *m, const uint32_t *numbers, int n_groups, struct step_record *r) {
@@ -171,8 +189,10 @@ void step_memo_keep(struct step_memo *m, const struct step_record *r) {
   ASSERT(r->n_groups == m->n_sorted);
   if (r->n_work != (size_t)r->n_groups) /* ranks of a group parted: not alike */
     return;
-  if (m->bytes + bytes > MEMO_BYTES || 2 * m->n > MEMO_SLOTS)
+  if (m->bytes + bytes > MEMO_BYTES || 2 * m->n > MEMO_MAX_SLOTS)
     clear(m);
+  if (2 * (m->n + 1) > m->n_slots)
+    grow(m);
   struct kept *k = xmalloc(bytes);
   *k = (struct kept){.hash = m->hash,
                      .step_ns = r->step_ns,

@@ -126,9 +126,9 @@ static void block_backward(struct lowering *l) {
  * fp32). */
 static void emit_weight_copy(struct lowering *l, double params) {
   const struct system *s = l->system;
-  if (s->parallel.zero == 3)
-    emit_compute(l, "weight_copy",
-                 memory_time_s(s->params, MEMORY_CONTIGUOUS, params * s->framework->weight_copy_bytes), WORK_EXACT, 2);
+  double bytes = s->parallel.zero == 3 ? params * s->framework->weight_copy_bytes : 0;
+  if (bytes > 0)
+    emit_compute(l, "weight_copy", memory_time_s(s->params, MEMORY_CONTIGUOUS, bytes), WORK_EXACT, 2);
 }
 
 /* Gradients: zero 3 copies them into the reduction's input; otherwise fp32 gradients are read and written where the
@@ -137,8 +137,9 @@ static void emit_gradient_copy(struct lowering *l, double params) {
   const struct system *s = l->system;
   const int grad = s->parallel.grad_bytes;
   double bytes = s->parallel.zero == 3 ? s->framework->gradient_copy_bytes + grad : grad == 4 ? 2 * grad - 2 : 0;
+  bytes *= params;
   if (bytes > 0)
-    emit_compute(l, "gradient_copy", memory_time_s(s->params, MEMORY_CONTIGUOUS, params * bytes), WORK_EXACT, 2);
+    emit_compute(l, "gradient_copy", memory_time_s(s->params, MEMORY_CONTIGUOUS, bytes), WORK_EXACT, 2);
 }
 
 /* Final norm, head GEMM, loss, and their backward: once per micro-batch. */

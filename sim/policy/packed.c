@@ -1,7 +1,6 @@
 /* packed.c: packed parallel at one sp: samples are concatenated without padding into packs, one pack per data-parallel
  * rank and step. The published work draws it but never ran it, so the rule is ours. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "sim/base/units.h"
 #include "sim/policy/packing.h"
@@ -10,9 +9,7 @@
 struct packed_run {
   const struct policy_input *in;
   struct packs packs;
-  size_t next, n_run;     /* packs[n_run..] are dropped */
-  struct sample *extents; /* scratch: of one pack */
-  int64_t extents_cap;
+  size_t next, n_run; /* packs[n_run..] are dropped */
 };
 
 static int packed_open(void **out, const struct policy_input *in, struct err *err) {
@@ -40,38 +37,12 @@ static int packed_open(void **out, const struct policy_input *in, struct err *er
 static void packed_close(void *state) {
   struct packed_run *run = state;
   packs_release(&run->packs);
-  free(run->extents);
   free(run);
 }
 
-static double pack_time_s(struct packed_run *run, const struct plan_micro_batch *m) {
-  const struct policy_input *in = run->in;
-  if (!in->costs.packed_time_s)
-    return 0;
-  if (m->count > run->extents_cap) {
-    run->extents_cap = m->count * 2;
-    run->extents = xrealloc(run->extents, size_mul((size_t)run->extents_cap, sizeof *run->extents));
-  }
-  for (int64_t i = 0; i < m->count; i++)
-    run->extents[i] = in->samples->samples[m->samples[i]];
-  return in->costs.packed_time_s(in->costs.context, in->options.sp, run->extents, m->count, m->recompute_blocks);
-}
-
-/* A copy in the iteration's own memory, which may outlive the run. */
-static const uint32_t *copy_entries(const struct packed_run *run, struct plan_iteration *it, const struct pack *pack) {
-  uint32_t *copy = plan_pool(it, (size_t)pack->n);
-  return memcpy(copy, &run->packs.entries[pack->first], (size_t)pack->n * sizeof *copy);
-}
-
 static void add_pack(struct packed_run *run, struct plan_iteration *it, int first_rank, const struct pack *pack) {
-  const struct policy_options *o = &run->in->options;
-  plan_add_group(it, first_rank, o->sp, -1)->planned_gas = 1;
-  struct plan_micro_batch *m = plan_add_micro_batch(it);
-  m->packed = true;
-  m->count = pack->n;
-  m->samples = copy_entries(run, it, pack);
-  memcpy(m->recompute_blocks, o->full_recompute_blocks, sizeof m->recompute_blocks);
-  m->time_s = pack_time_s(run, m);
+  plan_add_group(it, first_rank, run->in->options.sp, -1)->planned_gas = 1;
+  packing_add_micro_batch(run->in, it, &run->packs.entries[pack->first], pack->n);
 }
 
 static int packed_next(void *state, struct plan_iteration *it, struct err *err) {
@@ -85,7 +56,7 @@ static int packed_next(void *state, struct plan_iteration *it, struct err *err) 
   }
   for (; run->next < run->packs.n; run->next++) {
     const struct pack *pack = &run->packs.v[run->next];
-    plan_add_drop(it, -1, pack->n, copy_entries(run, it, pack), true);
+    packing_add_drop(it, &run->packs.entries[pack->first], pack->n);
   }
   return 0;
 }
@@ -93,7 +64,7 @@ static int packed_next(void *state, struct plan_iteration *it, struct err *err) 
 const struct policy policy_packed = {
     .name = "packed",
     .help = "packed parallel: one SP, samples concatenated without padding (as Megatron-Core dp_balanced; rule ours)",
-    .flags = POLICY_FIXED_SP | POLICY_NEEDS_SAMPLES | POLICY_MERGES,
+    .flags = POLICY_FIXED_SP | POLICY_NEEDS_SAMPLES | POLICY_MERGES | POLICY_PACKS,
     .open = packed_open,
     .next = packed_next,
     .close = packed_close,

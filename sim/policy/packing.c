@@ -222,3 +222,34 @@ void packs_top_up(struct packs *p, int width) {
     VEC_PUSH(p->v, p->n, p->cap, alone);
   }
 }
+
+/* Iterations may outlive what the entries lie in. */
+static const uint32_t *copy_entries(struct plan_iteration *it, const uint32_t *entries, int64_t n) {
+  uint32_t *copy = plan_pool(it, (size_t)n);
+  return memcpy(copy, entries, (size_t)n * sizeof *copy);
+}
+
+static double pack_time_s(const struct policy_input *in, int sp, const struct plan_micro_batch *m) {
+  if (!in->costs.packed_time_s)
+    return 0;
+  struct sample *extents = xmalloc(size_mul((size_t)m->count, sizeof *extents));
+  for (int64_t i = 0; i < m->count; i++)
+    extents[i] = in->samples->samples[m->samples[i]];
+  double seconds = in->costs.packed_time_s(in->costs.context, sp, extents, m->count, m->recompute_blocks);
+  free(extents);
+  return seconds;
+}
+
+void packing_add_micro_batch(const struct policy_input *in, struct plan_iteration *it, const uint32_t *entries,
+                             int64_t n) {
+  struct plan_micro_batch *m = plan_add_micro_batch(it);
+  m->packed = true;
+  m->count = n;
+  m->samples = copy_entries(it, entries, n);
+  memcpy(m->recompute_blocks, in->options.full_recompute_blocks, sizeof m->recompute_blocks);
+  m->time_s = pack_time_s(in, it->groups[it->n_groups - 1].sp, m);
+}
+
+void packing_add_drop(struct plan_iteration *it, const uint32_t *entries, int64_t n) {
+  plan_add_drop(it, -1, n, copy_entries(it, entries, n), true);
+}

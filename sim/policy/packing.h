@@ -32,4 +32,10 @@ void packs_shuffle(struct packs *p, struct rng *rng);
  * that holds more than one becomes a pack of its own at the end. */
 void packs_top_up(struct packs *p, int width);
 
+/* A micro-batch of the last group: these samples, copied into the iteration's own memory, in one pack. */
+void packing_add_micro_batch(const struct policy_input *in, struct plan_iteration *it, const uint32_t *entries,
+                             int64_t n);
+/* These samples are dropped (copied likewise). */
+void packing_add_drop(struct plan_iteration *it, const uint32_t *entries, int64_t n);
+
 #endif

@@ -5,10 +5,14 @@
 #include "sim/policy/policy.h"
 
 extern const struct policy policy_static, policy_bucket, policy_packed, policy_dcp_rebalance, policy_dcp_inter,
-    policy_dcp;
+    policy_dcp, policy_megatron_dp_balanced, policy_megatron_dynamic_cp;
 
+/* clang-format off */
 const struct policy *const policies[] = {
-    &policy_static, &policy_bucket, &policy_packed, &policy_dcp_rebalance, &policy_dcp_inter, &policy_dcp, NULL};
+    &policy_static, &policy_bucket, &policy_packed, &policy_dcp_rebalance, &policy_dcp_inter, &policy_dcp,
+    &policy_megatron_dp_balanced, &policy_megatron_dynamic_cp,
+    NULL};
+/* clang-format on */
 
 const struct policy *policy_find(const char *name, struct err *err) {
   char valid[512] = "";

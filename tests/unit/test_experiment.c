@@ -13,7 +13,7 @@
 #include "sim/experiment/program_cache.h"
 #include "sim/experiment/step_memo.h"
 
-#define ALL "static,bucket,packed,dcp_rebalance,dcp_inter,dcp"
+#define ALL "static,bucket,packed,dcp_rebalance,dcp_inter,dcp,megatron_dp_balanced,megatron_dynamic_cp"
 
 struct made {
   struct experiment x;
@@ -109,11 +109,13 @@ Test(experiment, conserves) {
 
 /* Equal lengths that are a bucket bound, all steps full, one SP, one batch: policies have no choice left. */
 Test(experiment, equal_lengths_equal_times) {
-  static const char *const one_rank[] = {"sp",      "1", "max-sp",  "1", "batch",       "4",    "recompute", "full",
-                                         "max-gas", "1", "min-gas", "1", "pack-tokens", "8192", NULL};
-  static const char *const all_ranks[] = {"sp",          "1",         "batch",   "2",        "recompute", "full",
-                                          "model",       "llama2-7b", "max-gas", "1",        "min-gas",   "1",
-                                          "pack-tokens", "4096",      "cluster", "h200_8x2", NULL};
+  static const char *const one_rank[] = {
+      "sp",      "1", "max-sp",      "1",    "batch",       "4",    "recompute",    "full", "max-gas", "1",
+      "min-gas", "1", "pack-tokens", "8192", "rank-tokens", "8192", "global-batch", "32",   NULL};
+  static const char *const all_ranks[] = {"sp",           "1",         "batch",       "2",    "recompute",   "full",
+                                          "model",        "llama2-7b", "max-gas",     "1",    "min-gas",     "1",
+                                          "cluster",      "h200_8x2",  "pack-tokens", "4096", "rank-tokens", "4096",
+                                          "global-batch", "32",        NULL};
   const char *const *const cases[] = {one_rank, all_ranks};
   uint32_t lengths[256];
   for (int i = 0; i < 256; i++)

@@ -1,0 +1,63 @@
+/* fit.h: a parameter file (models/params.h) from measured rows.
+ *
+ * The rows of one device make the tables of GEMM (fit_gemm.c), attention (fit_attention.c) and collectives
+ * (fit_network.c); the constants that no row gives come from one small file, each with its source, and are copied. Each
+ * operation has a formula of its kernels, whose constants are fitted to all rows by least squares on relative errors
+ * (outliers weigh less), and a correction of what the rows say beyond it. Both are then written as one table that rises
+ * with work, which is all that the models look up. The same rows and program give the same bytes. */
+#ifndef CALIB_FIT_H
+#define CALIB_FIT_H
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "calib/rows.h"
+#include "calib/warning.h"
+#include "models/params.h"
+#include "sim/base/json.h"
+
+/* Rows to fit on. `skip[f][i]` leaves row i of file f out; `skip` or `skip[f]` may be NULL. */
+struct fit_rows {
+  const struct rows *files;
+  size_t n_files;
+  const bool *const *skip;
+};
+
+struct fit_source {
+  const char *device; /* "h200_sxm": the name of the parameter file; rows whose column used_for lacks it are ignored */
+  struct fit_rows own;
+  /* Rows of a device with the same compute units and another memory (H100 for H200): they show which kernel is picked
+   * for shapes that `own` lacks. Only gemm rows are used, each as a ratio to its own device's formula. */
+  struct fit_rows sibling;
+};
+
+/* One section of the parameter file as JSON text (malloc), without a newline at its end. NULL and an error if there are
+ * too few rows of the operation. */
+char *fit_gemm(const struct fit_source *source, const struct json_doc *constants, struct err *err);
+char *fit_attention(const struct fit_source *source, struct err *err);
+char *fit_network(const struct fit_source *source, const struct json_doc *constants, struct err *err);
+
+/* All sections. */
+struct fit_sections {
+  char *gemm, *attention, *network;
+};
+enum fit_section { FIT_GEMM = 1, FIT_ATTENTION = 2, FIT_NETWORK = 4, FIT_ALL = 7 };
+/* Fits the sections in `which` anew, replacing what is there. */
+int fit_update(struct fit_sections *sections, int which, const struct fit_source *source,
+               const struct json_doc *constants, struct err *err);
+void fit_sections_release(struct fit_sections *sections);
+
+/* The whole file: constants, sections and `about`, the value of the key "fit" (JSON text). malloc. */
+char *fit_text(const struct fit_sections *sections, const struct fit_source *source, const struct json_doc *constants,
+               const char *about);
+
+/* Reads calib/data/constants_DEVICE.json, or `path` if not NULL. */
+int fit_constants_read(struct json_doc *constants, const char *device, const char *path, struct err *err);
+
+/* Fits everything and writes the file: `out`. `about` gets rows, hashes, errors and ranges. */
+int fit_write(FILE *out, const struct fit_source *source, const struct json_doc *constants,
+              const struct warning_sink *warnings, struct err *err);
+
+/* Whether row i of file f takes part: not skipped, and meant for the device. */
+bool fit_uses(const struct fit_source *source, const struct fit_rows *rows, size_t f, size_t i);
+
+#endif

@@ -1,0 +1,53 @@
+#!/bin/sh
+# training.sh: published training runs: table, JSON, CSV, one row by operation, the fit and what it writes, wrong usage.
+set -u
+dcpsim=${DCPSIM:-build/release/dcpsim}
+failed=0
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+rows=calib/data/training_throughput.csv
+
+complain() {
+  echo "training.sh: $*"
+  failed=1
+}
+
+"$dcpsim" calibrate check --training $rows calib/data/training_memory.csv >"$work/table" || complain "check fails"
+grep -q 'mosaicml/llm-foundry H100 80GB BF16 ' "$work/table" || complain "no group in the table"
+grep -q 'float8' "$work/table" || complain "no reason in the table"
+"$dcpsim" calibrate check --training $rows --json --csv "$work/rows.csv" >"$work/json" || complain "check --json fails"
+grep -q '"schema": "dcpsim.check_training/1"' "$work/json" || complain "wrong schema"
+[ "$(wc -l <"$work/rows.csv")" -eq "$(wc -l <$rows)" ] || complain "not one CSV line a row"
+awk -F, 'NR == 1 { n = NF } NF != n { exit 1 }' "$work/rows.csv" || complain "CSV lines of different width"
+"$dcpsim" calibrate check --training $rows --ops e039 | grep -q '^attention_backward' || complain "no operations of e039"
+
+cp calib/params/h100_sxm.json "$work/p.json"
+"$dcpsim" calibrate fit-training $rows --write "$work/p.json" >"$work/fit" || complain "fit-training fails"
+grep -q 'calibrate fit-training: .* H100 rows' "$work/p.json" || complain "the fit was not written"
+cp "$work/p.json" "$work/q.json"
+"$dcpsim" calibrate fit-training $rows --write "$work/q.json" >/dev/null || complain "fit-training fails again"
+cmp -s "$work/p.json" "$work/q.json" || complain "the second fit differs"
+
+# refuses STATUS WORD ARGUMENTS...: that exit code, one line with the word on stderr, nothing on stdout.
+refuses() {
+  want=$1
+  word=$2
+  shift 2
+  "$dcpsim" calibrate "$@" >"$work/out" 2>"$work/err"
+  status=$?
+  if [ "$status" -ne "$want" ] || [ -s "$work/out" ] || [ "$(wc -l <"$work/err")" -ne 1 ] ||
+    ! grep -q -e "$word" "$work/err"; then
+    complain "calibrate $*: exit $status, $(cat "$work/err")"
+  fi
+}
+refuses 2 'no file of rows' check --training
+refuses 2 'no such option' check --training $rows --bogus
+refuses 2 'both write to stdout' check --training $rows --json --csv -
+refuses 2 "no row has the id 'zz'" check --training $rows --ops zz
+refuses 1 'is not predicted: the optimizer runs on the CPU' check --training $rows --ops e179
+refuses 2 'unknown parameters' check --training $rows --params nope
+refuses 2 'rows must be files' fit-training -
+refuses 1 'cannot open' fit-training $rows --write "$work/none/p.json"
+printf 'id,source\na,b\n' >"$work/short.csv"
+refuses 1 "line 2: column 'model' is missing" check --training "$work/short.csv"
+exit $failed
