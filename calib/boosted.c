@@ -8,7 +8,7 @@
 #include "sim/base/err.h"
 #include "sim/base/units.h"
 
-#define BINS 64
+#define BINS 256
 #define DEPTH_MAX 8
 #define CLIP 1.5          /* residuals beyond this many medians count as if they were there */
 #define CLIP_EVERY 10     /* trees between new medians */

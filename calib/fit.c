@@ -120,7 +120,7 @@ static void write_errors(struct json_writer *w, const struct check *check) {
     const struct check_group *g = &check->groups[i];
     char number[2][32];
     json_begin_object(w);
-    json_key_str(w, "op", row_op_name(g->op));
+    json_key_str(w, "operation", row_op_name(g->op));
     json_key_int(w, "rows", (int64_t)g->rows);
     snprintf(number[0], sizeof number[0], "%.3g", g->median);
     snprintf(number[1], sizeof number[1], "%.3g", g->p90);

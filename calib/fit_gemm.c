@@ -100,9 +100,9 @@ static void fit_formula(const struct point *v, size_t n, double *c) {
 
 /* ---- Trees ---- */
 
-enum { LOGS = 7, FRACTIONS = 4, FEATURES = LOGS + FRACTIONS + TILE_SHAPES + 1 };
+enum { LOGS = 7, FRACTIONS = 4, FEATURES = LOGS + FRACTIONS + TILE_SHAPES + 2 };
 
-static void set_features(double *x, double m, double n, double k, bool sibling) {
+static void set_features(double *x, double m, double n, double k, double formula_log_s, bool sibling) {
   static const double edges[FRACTIONS] = {64, 128, 192, 256};
   const double logs[LOGS] = {log(m), log(n), log(k), log(m * n), log(n * k), log(m * k), log(m * n * k)};
   memcpy(x, logs, sizeof logs);
@@ -112,6 +112,7 @@ static void set_features(double *x, double m, double n, double k, bool sibling) 
     const double t = ceil(m / tile_shapes[i][0]) * ceil(n / tile_shapes[i][1]) / SMS;
     x[LOGS + FRACTIONS + i] = t / ceil(t);
   }
+  x[FEATURES - 2] = formula_log_s;
   x[FEATURES - 1] = sibling;
 }
 
@@ -122,8 +123,9 @@ struct gemm_model {
 
 static double model_log_s(const struct gemm_model *g, double m, double n, double k) {
   double x[FEATURES];
-  set_features(x, m, n, k, false);
-  return log(formula_us(g->constants[0], m, n, k) * 1e-6) + boosted_predict(g->trees, x);
+  const double formula = log(formula_us(g->constants[0], m, n, k) * 1e-6);
+  set_features(x, m, n, k, formula, false);
+  return formula + boosted_predict(g->trees, x);
 }
 
 static void fit_model(struct gemm_model *g, const struct points *p, size_t n_own) {
@@ -134,8 +136,9 @@ static void fit_model(struct gemm_model *g, const struct points *p, size_t n_own
     fit_formula(p->v + n_own, p->n - n_own, g->constants[1]);
   for (size_t i = 0; i < p->n; i++) {
     const struct point *v = &p->v[i];
-    set_features(x + i * FEATURES, v->m, v->n, v->k, v->sibling);
-    y[i] = v->log_s - log(formula_us(g->constants[v->sibling], v->m, v->n, v->k) * 1e-6);
+    const double formula = log(formula_us(g->constants[v->sibling], v->m, v->n, v->k) * 1e-6);
+    set_features(x + i * FEATURES, v->m, v->n, v->k, formula, v->sibling);
+    y[i] = v->log_s - formula;
   }
   g->trees = boosted_fit(x, y, p->n, FEATURES, &options);
   free(x);

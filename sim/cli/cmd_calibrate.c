@@ -12,6 +12,7 @@
 #include "sim/base/output.h"
 #include "sim/base/progress.h"
 #include "sim/base/units.h"
+#include "sim/cli/cmd_calibrate_fit.h"
 #include "sim/cli/cmd_calibrate_training.h"
 
 int cmd_calibrate(int argc, char **argv);
@@ -369,7 +370,13 @@ static void help_calibrate(FILE *out) {
   fprintf(out,
           "usage: dcpsim calibrate import nccl-tests LOG...        logs of nccl-tests to measured rows\n"
           "       dcpsim calibrate import csv IN                  other tables of kernel times to measured rows\n"
+          "       dcpsim calibrate fit ROWS.csv... --device NAME -o PARAMS.json\n"
+          "                                                       a parameter file from measured rows\n"
           "       dcpsim calibrate check --params P ROWS.csv...   error of a parameter file on measured rows\n"
+          "       dcpsim calibrate check --leave-out COLUMN ROWS.csv... --device NAME\n"
+          "                                                       error of refits on the values they had not seen\n"
+          "       dcpsim calibrate report --params P ROWS.csv... -o DIR\n"
+          "                                                       plots of the errors\n"
           "       dcpsim calibrate check --training ROWS.csv...   predicted against published training runs\n"
           "       dcpsim calibrate fit-training ROWS.csv...       scalars of a training step, from published runs\n\n"
           "Each of them has --help.\n");
@@ -430,9 +437,21 @@ static bool asks_training(int argc, char **argv) {
   return false;
 }
 
+/* Fits: commands of their own, and an option of check. */
+static bool asks_fit(int argc, char **argv) {
+  if (argc < 2 || strcmp(argv[1], "check") != 0)
+    return argc > 1 && (strcmp(argv[1], "fit") == 0 || strcmp(argv[1], "report") == 0);
+  for (int i = 2; i < argc; i++)
+    if (strncmp(argv[i], "--leave-out", 11) == 0)
+      return true;
+  return false;
+}
+
 /* argv[0] is "calibrate". */
 int cmd_calibrate(int argc, char **argv) {
   struct err err = {.set = false};
+  if (asks_fit(argc, argv))
+    return cmd_calibrate_fit(argc - 1, argv + 1);
   if (asks_training(argc, argv))
     return cmd_calibrate_training(argc - 1, argv + 1);
   if (run(argc, argv, &err) == 0)

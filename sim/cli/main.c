@@ -16,6 +16,7 @@ static const struct command commands[] = {
     {"simulate", cmd_simulate, "policies on a trace, model and cluster: the comparison table"},
     {"plan", cmd_plan, "a policy's plan without simulating, from the models or from measured bucket times"},
     {"check", cmd_check, "validate a schedule"},
+    {"sweep", cmd_sweep, "many experiments: any fields over lists and ranges, on threads and machines"},
     {"trace", cmd_trace, "describe, convert and generate length traces"},
     {"plot", cmd_plot, "draw results, timelines and traces"},
     {"calibrate", cmd_calibrate, "import measured rows; how far a parameter file is off"},

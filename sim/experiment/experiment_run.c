@@ -73,12 +73,35 @@ static void run_on_threads(const struct experiment *x, struct job *jobs, int n) 
   pthread_cond_destroy(&p.finished);
 }
 
-/* Runs all; the error of the first job (in order) that failed. */
-static int run_jobs(const struct experiment *x, struct job *jobs, int n, struct err *err) {
-  if (!x->shared)
-    run_on_threads(x, jobs, n);
-  for (int i = 0; x->shared && i < n; i++) /* what is shared belongs to this thread */
+/* The second best so far among the runs of this one's policy, as runs before it tell; 0: there are not two. Only the
+ * best two of the SP degrees are reported, so a run that cannot get among them need not go on. */
+static double second_best(const struct job *jobs, int i) {
+  double best = 0, second = 0;
+  for (int k = 0; k < i; k++) {
+    double v = jobs[k].result.tokens_per_s;
+    if (jobs[k].policy != jobs[i].policy)
+      continue;
+    second = fmax(second, fmin(best, v));
+    best = fmax(best, v);
+  }
+  return second;
+}
+
+/* On this thread. Only the first pass compares SP degrees: later runs have one each. */
+static void run_here(struct job *jobs, int n, bool compare_sps) {
+  for (int i = 0; i < n; i++) {
+    if (compare_sps)
+      jobs[i].beaten_tokens_per_s = second_best(jobs, i);
     job_run(&jobs[i]);
+  }
+}
+
+/* Runs all; the error of the first job (in order) that failed. */
+static int run_jobs(const struct experiment *x, struct job *jobs, int n, bool compare_sps, struct err *err) {
+  if (x->shared) /* what is shared belongs to this thread */
+    run_here(jobs, n, compare_sps);
+  else
+    run_on_threads(x, jobs, n);
   for (int i = 0; i < n; i++)
     if (jobs[i].rc < 0) {
       if (err)
@@ -199,7 +222,7 @@ int experiment_run(const struct experiment *x, struct experiment_outputs *output
   for (int i = 0; outputs && i < x->n_policies; i++)
     if (tries[i].n_sps == 1 && wants_files(&outputs[i]))
       jobs[tries[i].first_job].outputs = &outputs[i];
-  if (run_jobs(x, jobs, n_jobs, err) < 0)
+  if (run_jobs(x, jobs, n_jobs, true, err) < 0)
     goto out;
   for (int i = 0; i < x->n_policies; i++)
     choose(&jobs[tries[i].first_job], tries[i].n_sps, &results[i]);
@@ -207,7 +230,7 @@ int experiment_run(const struct experiment *x, struct experiment_outputs *output
   add_output_jobs(x, costs, tries, outputs, results, more, &n_more);
   int first_seed_job = n_more;
   add_seed_jobs(x, costs, results, more, &n_more);
-  if (n_more > 0 && run_jobs(x, more, n_more, err) < 0)
+  if (n_more > 0 && run_jobs(x, more, n_more, false, err) < 0)
     goto out;
   compare(x, results, more + first_seed_job);
   rc = 0;

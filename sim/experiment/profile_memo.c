@@ -9,19 +9,23 @@
 #define MEMO_BUCKETS (1u << 18) /* of all rules */
 #define MAX_DEGREES 24
 
-/* A rule by value. Zeroed before it is filled, so that equal rules are equal bytes; where a copied struct brings other
- * padding along, the worst is that a bucket is searched again. */
+/* A rule by value, field by field into zeroed bytes, so that equal rules are equal bytes: padding of copied structs may
+ * be anything. (Model and cluster are copied whole; were their padding to differ, a bucket would be searched again.) */
 struct rule_key {
   struct transformer model;
   struct cluster cluster;
   const struct params *params;
   const struct framework *framework;
-  struct parallel parallel;
-  struct fit fit; /* without its system */
+  int64_t head_chunk, cap_bytes, max_batch;
+  int zero, shard_node, sp_kind, grad_bytes, offload_optimizer;
+  int unequal_counts, recompute, round_gib;
   unsigned policy_flags;
   int sps[MAX_DEGREES], n_sps;
-  int64_t max_batch;
 };
+
+#if __SIZEOF_POINTER__ == 8
+_Static_assert(sizeof(struct parallel) == 32 && sizeof(struct fit) == 32, "a new field belongs into struct rule_key");
+#endif
 
 struct memo_rule {
   struct rule_key key;
@@ -69,13 +73,20 @@ static void fill_key(struct rule_key *k, const struct profile_rule *rule) {
   k->cluster = *s->cluster;
   k->params = s->params;
   k->framework = s->framework;
-  k->parallel = s->parallel;
-  k->fit = *rule->fit;
-  k->fit.system = NULL;
+  k->head_chunk = s->parallel.head_chunk;
+  k->cap_bytes = rule->fit->cap_bytes;
+  k->max_batch = rule->max_batch;
+  k->zero = s->parallel.zero;
+  k->shard_node = s->parallel.shard_node;
+  k->sp_kind = s->parallel.sp_kind;
+  k->grad_bytes = s->parallel.grad_bytes;
+  k->offload_optimizer = s->parallel.offload_optimizer;
+  k->unequal_counts = rule->fit->unequal_counts;
+  k->recompute = rule->fit->recompute;
+  k->round_gib = rule->fit->round_gib;
   k->policy_flags = rule->policy->flags;
   memcpy(k->sps, rule->sps, sizeof *k->sps * (size_t)rule->n_sps);
   k->n_sps = rule->n_sps;
-  k->max_batch = rule->max_batch;
 }
 
 struct memo_rule *profile_memo_rule(struct profile_memo *m, const struct profile_rule *rule) {

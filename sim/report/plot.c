@@ -7,7 +7,8 @@
 #include "sim/base/output.h"
 #include "sim/report/plot_kinds.h"
 
-const struct plot *const plots[] = {&plot_speedup, &plot_imbalance, &plot_lengths, &plot_timeline, NULL};
+const struct plot *const plots[] = {&plot_speedup,   &plot_imbalance,    &plot_lengths,       &plot_timeline,
+                                    &plot_residuals, &plot_sweep_curves, &plot_sweep_heatmap, NULL};
 
 const struct plot *plot_find(const char *name, struct err *err) {
   char valid[256] = "";
@@ -23,7 +24,7 @@ const struct plot *plot_find(const char *name, struct err *err) {
 
 void plot_list(FILE *out) {
   for (int i = 0; plots[i]; i++)
-    fprintf(out, "  %-10s %s\n  %-10s   from %s\n", plots[i]->name, plots[i]->help, "", plots[i]->input);
+    fprintf(out, "  %-13s %s\n  %-13s   from %s\n", plots[i]->name, plots[i]->help, "", plots[i]->input);
 }
 
 const char *plot_terminal(const char *out_path, struct err *err) {

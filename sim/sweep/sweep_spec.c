@@ -206,26 +206,32 @@ static int fill(struct sweep_spec *s, struct err *err) {
   return number_points(s, first_zipped, err);
 }
 
-/* Every point reads its trace anew, maybe on another machine. */
-static int check_traces(const struct sweep_spec *s, struct err *err) {
-  const json_t *base = json_object_get(s->doc.root, "base");
-  bool given = s->base.trace, from_stdin = given && strcmp(s->base.trace, "-") == 0;
-  const json_t *where = from_stdin ? json_object_get(base, "trace") : base;
+static const struct sweep_field *find_field(const struct sweep_spec *s, const char *name) {
   for (int i = 0; i < s->n_fields; i++)
-    for (int64_t k = 0; strcmp(s->fields[i].name, "trace") == 0 && k < s->fields[i].n; k++) {
-      const char *name = json_string_value(json_array_get(s->fields[i].values, (size_t)k));
-      given = true;
-      from_stdin = from_stdin || (name && strcmp(name, "-") == 0);
-      where = s->fields[i].node;
-    }
-  if (from_stdin)
-    return json_error(&s->doc, where, err, "'trace' cannot be -: a sweep reads it more than once");
+    if (strcmp(s->fields[i].name, name) == 0)
+      return &s->fields[i];
+  return NULL;
+}
+
+/* What every point would fail for. A trace is read more than once, maybe on another machine: no stdin. */
+static int check_required(const struct sweep_spec *s, struct err *err) {
+  static const char *const names[] = {"trace", "model", "cluster"};
+  const json_t *base = json_object_get(s->doc.root, "base");
+  for (int i = 0; i < 3; i++)
+    if (!json_object_get(base, names[i]) && !find_field(s, names[i]))
+      return json_error(&s->doc, base, err, "'%s' is missing: neither 'base' nor the swept fields have it", names[i]);
+  const struct sweep_field *traces = find_field(s, "trace");
+  for (int64_t i = 0; i < (traces ? traces->n : 1); i++) {
+    const json_t *name = traces ? json_array_get(traces->values, (size_t)i) : json_object_get(base, "trace");
+    if (json_is_string(name) && strcmp(json_string_value(name), "-") == 0)
+      return json_error(&s->doc, name, err, "'trace' cannot be -: a sweep reads it more than once");
+  }
   return 0;
 }
 
 static int finish(struct sweep_spec *s, struct err *err) {
   options_init(&s->base);
-  if (fill(s, err) == 0 && check_traces(s, err) == 0)
+  if (fill(s, err) == 0 && check_required(s, err) == 0)
     return 0;
   sweep_spec_release(s);
   return -1;

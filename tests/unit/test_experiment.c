@@ -13,7 +13,9 @@
 #include "sim/experiment/program_cache.h"
 #include "sim/experiment/step_memo.h"
 
-#define ALL "static,bucket,packed,dcp_rebalance,dcp_inter,dcp,megatron_dp_balanced,megatron_dynamic_cp"
+#define ALL                                                                                                            \
+  "static,bucket,packed,dcp_rebalance,dcp_inter,dcp,megatron_dp_balanced,megatron_dynamic_cp,megatron_dynamic_cp_"     \
+  "early"
 
 struct made {
   struct experiment x;

@@ -5,6 +5,9 @@
 
 #define MAX_WORLD 64
 
+enum { BALANCED, DYNAMIC, EARLY, N_NAMES };
+static const char *const names[N_NAMES] = {"megatron_dp_balanced", "megatron_dynamic_cp", "megatron_dynamic_cp_early"};
+
 static struct sample_set set_of(const uint32_t *tokens, int64_t n) {
   struct sample_set s = {.n = n, .samples = xcalloc((size_t)n + 1, sizeof *s.samples)};
   for (int64_t i = 0; i < n; i++)
@@ -66,6 +69,22 @@ static const struct example examples[] = {
     {"megatron_dynamic_cp", {.rank_tokens = 10, .global_batch = 1}, 6, 1, {40}, {"4: 40"}},
     /* Degrees 1 and 4 alone: 11 needs 4. */
     {"megatron_dynamic_cp", {.rank_tokens = 10, .global_batch = 2, .sp_degrees = 5}, 8, 2, {11, 2}, {"4: 11|4: 2"}},
+    /* The early rule: 2 joins the least loaded group of its degree, and no group but one that a sample needs. */
+    {"megatron_dynamic_cp_early",
+     {.rank_tokens = 10, .global_batch = 4},
+     4,
+     8,
+     {2, 16, 8, 4, 1, 1, 1, 1},
+     {"2: 16|1: 8|1: 4 2", "1: 1|1: 1|1: 1|1: 1"}},
+    {"megatron_dynamic_cp_early", {.rank_tokens = 10, .global_batch = 3}, 4, 3, {20, 20, 20}, {"2: 20|2: 20/4: 20"}},
+    /* 11 fits neither pair: the round ends there, though 1 could not run either. */
+    {"megatron_dynamic_cp_early",
+     {.rank_tokens = 10, .global_batch = 4},
+     4,
+     4,
+     {20, 12, 11, 1},
+     {"2: 20|2: 12/2: 11|2: 1"}},
+    {"megatron_dynamic_cp_early", {.rank_tokens = 10, .global_batch = 1}, 4, 2, {3, 5}, {"4: 3", "4: 5"}},
     /* 2 data-parallel ranks, packs of 20: 9 8 | 7 6 5 | 4, made 4 by splitting off 5. 21 never fits. */
     {"megatron_dp_balanced",
      {.sp = 2, .pack_tokens = 20, .global_batch = 6},
@@ -117,7 +136,7 @@ Test(policy_megatron, global_batch) {
   };
   struct sample_set s = set_of(tokens, 7);
   for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
-    for (int p = 0; p < 2; p++) {
+    for (int p = 0; p < N_NAMES; p++) {
       struct policy_input in = {.world = 2,
                                 .samples = &s,
                                 .options = {.sp = 2,
@@ -126,7 +145,7 @@ Test(policy_megatron, global_batch) {
                                             .remainder = cases[c].remainder,
                                             .global_batch = cases[c].global_batch,
                                             .tokens_per_step = cases[c].tokens_per_step}};
-      struct policy_run *run = open_run(p ? "megatron_dynamic_cp" : "megatron_dp_balanced", &in);
+      struct policy_run *run = open_run(names[p], &in);
       struct plan_iteration it = {0};
       int step = 0;
       for (; policy_next(run, &it, NULL) > 0; step++) {
@@ -143,12 +162,11 @@ Test(policy_megatron, global_batch) {
 
 /* ---- Laws of dynamic_cp ---- */
 
-/* One round: every rank in one group of a power of two, tokens of a rank within its capacity, work within the bound of
- * the longest sample that was still waiting. Groups that grew did so last, so their bound holds all the more. */
+/* One round: every rank in one group of a power of two, tokens of a rank within its capacity, its work within the
+ * bound. Groups that grew did so last, so both hold all the more. */
 static void check_round(const struct policy_input *in, const struct plan_iteration *it, size_t from, size_t to,
-                        uint32_t longest) {
+                        double bound) {
   int ranks = 0;
-  double bound = (double)longest * (double)in->options.rank_tokens * 1.05;
   for (size_t i = from; i < to; i++) {
     const struct plan_group *g = &it->groups[i];
     double work = 0, tokens = 0;
@@ -177,11 +195,13 @@ static uint32_t longest_of(const struct policy_input *in, const struct plan_iter
   return longest;
 }
 
-static void check_step(const struct policy_input *in, const struct plan_iteration *it, uint8_t *seen) {
+/* The bound: of the longest sample that was still waiting; the early rule has none. */
+static void check_step(const struct policy_input *in, const struct plan_iteration *it, bool bounded, uint8_t *seen) {
   for (size_t from = 0, to; from < it->n_groups; from = to) {
     for (to = from; to < it->n_groups && it->groups[to].round == it->groups[from].round;)
       to++;
-    check_round(in, it, from, to, longest_of(in, it, from));
+    double bound = (double)longest_of(in, it, from) * (double)in->options.rank_tokens * 1.05;
+    check_round(in, it, from, to, bounded ? bound : INFINITY);
   }
   for (size_t m = 0; m < it->n_micro_batches; m++)
     for (int64_t j = 0; j < it->micro_batches[m].count; j++)
@@ -203,10 +223,11 @@ Test(policy_megatron, dynamic_cp_laws) {
         .world = world,
         .samples = &s,
         .options = {.rank_tokens = rank_tokens, .global_batch = 1 + (int64_t)rng_below(&rng, (uint64_t)n)}};
-    struct policy_run *run = open_run("megatron_dynamic_cp", &in);
+    int name = round % 4 < 2 ? DYNAMIC : EARLY;
+    struct policy_run *run = open_run(names[name], &in);
     struct plan_iteration it = {0};
     while (policy_next(run, &it, NULL) > 0)
-      check_step(&in, &it, seen);
+      check_step(&in, &it, name == DYNAMIC, seen);
     for (int i = 0; i < n; i++)
       cr_assert_eq(seen[i], 1);
     policy_close(run);
@@ -268,37 +289,35 @@ static struct load mean_load(const char *policy, const struct sample_set *s, int
   return (struct load){load.micro_batches / steps, load.tokens / steps, load.work / steps};
 }
 
-/* The original schedulers over 300 global batches of this distribution from another generator: micro-batches per step,
- * tokens on the critical path, ratio of L^2 work on it. Ours over 3,000. The means of 300 have a standard error: of
- * micro-batches sqrt(0.25 / 300) at most, of tokens 3 % with the 8 samples of 4 ranks, less with more samples. */
+/* The original schedulers over 300 global batches of this distribution from another generator (the early one 1,000):
+ * micro-batches per step, tokens on the critical path, ratio of L^2 work on it. Ours over 3,000. The means of 300 have
+ * a standard error: of micro-batches sqrt(0.25 / 300) at most, of tokens 3 % with the 8 samples of 4 ranks, less with
+ * more samples. */
 Test(policy_megatron, as_the_original_on_the_published_lengths) {
   static const struct {
     int world;
-    double micro_batches[2], tokens[2], work_ratio;
-  } rows[] = {{4, {1.46, 1.36}, {1764, 2148}, 0.89},
-              {8, {1.49, 1.31}, {2445, 2197}, 1.11},
-              {16, {1.53, 1.35}, {2750, 2193}, 1.26},
-              {32, {1.56, 1.27}, {2874, 2176}, 1.31},
-              {64, {1.59, 1.14}, {2959, 2094}, 1.34}};
-  static const char *const names[] = {"megatron_dp_balanced", "megatron_dynamic_cp"};
+    double micro_batches[N_NAMES], tokens[N_NAMES], work_ratio;
+  } rows[] = {{4, {1.46, 1.36, 1.53}, {1764, 2148, 2182}, 0.89},
+              {8, {1.49, 1.31, 1.52}, {2445, 2197, 2438}, 1.11},
+              {16, {1.53, 1.35, 1.53}, {2750, 2193, 2531}, 1.26},
+              {32, {1.56, 1.27, 1.55}, {2874, 2176, 2529}, 1.31},
+              {64, {1.59, 1.14, 1.62}, {2959, 2094, 2508}, 1.34}};
   struct trace trace;
   cr_assert_eq(trace_generate(&trace, "lognormal:mean=1024,sigma=1.5,min=128,max=8192", 3000 * 128, 1, NULL), 0);
   struct sample_set s = {.n = trace.n, .samples = trace.samples};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    struct load loads[2];
+    struct load loads[N_NAMES];
     double tokens_error = 0.01 + 0.06 * sqrt(4.0 / rows[i].world);
-    for (int p = 0; p < 2; p++) {
+    for (int p = 0; p < N_NAMES; p++) {
       loads[p] = mean_load(names[p], &s, rows[i].world, 3000);
       cr_expect_float_eq(loads[p].micro_batches, rows[i].micro_batches[p], 0.07, "%s, %d ranks: %.3f micro-batches",
                          names[p], rows[i].world, loads[p].micro_batches);
       cr_expect_float_eq(loads[p].tokens, rows[i].tokens[p], tokens_error * rows[i].tokens[p],
                          "%s, %d ranks: %.0f tokens", names[p], rows[i].world, loads[p].tokens);
     }
-    cr_expect_float_eq(loads[0].work / loads[1].work, rows[i].work_ratio, 0.05 * rows[i].work_ratio,
-                       "%d ranks: work ratio %.3f", rows[i].world, loads[0].work / loads[1].work);
-    cr_log_info("%2d ranks: micro-batches %.2f -> %.2f, tokens %.0f -> %.0f, ratio %.2f, of work %.2f", rows[i].world,
-                loads[0].micro_batches, loads[1].micro_batches, loads[0].tokens, loads[1].tokens,
-                loads[0].tokens / loads[1].tokens, loads[0].work / loads[1].work);
+    double work_ratio = loads[BALANCED].work / loads[DYNAMIC].work;
+    cr_expect_float_eq(work_ratio, rows[i].work_ratio, 0.05 * rows[i].work_ratio, "%d ranks: work ratio %.3f",
+                       rows[i].world, work_ratio);
   }
   trace_release(&trace);
 }

@@ -1,0 +1,170 @@
+/* Errors of predicted kernel times against measured ones: one panel per operation, by measured time. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/base/json.h"
+#include "sim/base/units.h"
+#include "sim/report/plot_kinds.h"
+
+#define LINE_BYTES 4096
+#define COLUMNS_MAX 64
+#define OUTSIDE_PERCENT 40.0 /* drawn on the edge */
+
+struct panel {
+  const char *title;
+  unsigned colour;
+  double *time_s, *error;
+  size_t n, cap, error_cap;
+};
+enum { GEMM, CAUSAL, FULL, PLAIN, COLLECTIVE, OTHER, PANELS };
+
+static int panel_of(char **fields, const int *at) {
+  static const char *const collectives[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"};
+  const char *op = fields[at[0]];
+  if (strcmp(op, "gemm") == 0)
+    return GEMM;
+  for (size_t i = 0; i < sizeof collectives / sizeof *collectives; i++)
+    if (strcmp(op, collectives[i]) == 0)
+      return COLLECTIVE;
+  if (strcmp(op, "attention_forward") == 0)
+    return at[3] >= 0 && strcmp(fields[at[3]], "1") == 0 ? CAUSAL : FULL;
+  return strncmp(op, "attention", 9) == 0 ? PLAIN : OTHER;
+}
+
+/* Splits a line at its commas; fields in quotes lose them. Returns their number. */
+static int split(char *line, char **fields) {
+  int n = 0;
+  bool quoted = false;
+  line[strcspn(line, "\r\n")] = '\0';
+  fields[n++] = line;
+  for (char *s = line; *s; s++) {
+    if (*s == '"')
+      quoted = !quoted;
+    if (*s != ',' || quoted)
+      continue;
+    *s = '\0';
+    if (n == COLUMNS_MAX)
+      break;
+    fields[n++] = s + 1;
+  }
+  return n;
+}
+
+static int find_columns(char **fields, int n, int *at, const char *path, struct err *err) {
+  static const char *const names[] = {"op", "time_s", "rel_error", "causal"};
+  for (int k = 0; k < 4; k++) {
+    at[k] = -1;
+    for (int i = 0; i < n; i++)
+      if (strcmp(fields[i], names[k]) == 0)
+        at[k] = i;
+    if (at[k] < 0 && k < 3)
+      return err_set(err, "rows '%s': no column '%s' (is it the --csv of calibrate check?)", path, names[k]);
+  }
+  return 0;
+}
+
+static int read_rows(struct panel *panels, const char *path, struct err *err) {
+  char line[LINE_BYTES], *fields[COLUMNS_MAX];
+  int at[4], n, number = 1, rc = -1;
+  FILE *in = strcmp(path, "-") == 0 ? stdin : fopen(path, "r");
+  if (!in)
+    return err_set(err, "cannot read rows '%s'", path);
+  if (!fgets(line, sizeof line, in)) {
+    err_set(err, "rows '%s' are empty", path);
+    goto out;
+  }
+  n = split(line, fields);
+  if (find_columns(fields, n, at, path, err))
+    goto out;
+  while (fgets(line, sizeof line, in)) {
+    number++;
+    if (split(line, fields) != n) {
+      err_set(err, "rows '%s' line %d: not as many fields as the header", path, number);
+      goto out;
+    }
+    if (!*fields[at[2]])
+      continue; /* not predicted */
+    struct panel *p = &panels[panel_of(fields, at)];
+    size_t count = p->n;
+    VEC_PUSH(p->time_s, count, p->cap, strtod(fields[at[1]], NULL));
+    VEC_PUSH(p->error, p->n, p->error_cap, strtod(fields[at[2]], NULL));
+  }
+  rc = 0;
+out:
+  if (in != stdin)
+    fclose(in);
+  return rc;
+}
+
+static int compare_doubles(const void *a, const void *b) {
+  const double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* "median 2.1 %, p90 7.4 %, 9000 rows" */
+static void summarize(const struct panel *p, char *text, size_t size) {
+  double *sorted = xcalloc(p->n, sizeof *sorted);
+  for (size_t i = 0; i < p->n; i++)
+    sorted[i] = fabs(p->error[i]);
+  qsort(sorted, p->n, sizeof *sorted, compare_doubles);
+  snprintf(text, size, "median %.1f %%, p90 %.1f %%, %zu rows",
+           100 * sorted[(size_t)floor((double)(p->n - 1) * 0.5 + 0.5)],
+           100 * sorted[(size_t)floor((double)(p->n - 1) * 0.9 + 0.5)], p->n);
+  free(sorted);
+}
+
+static void draw_panel(const struct panel *p, int index, struct gnuplot *g) {
+  char text[96];
+  summarize(p, text, sizeof text);
+  fprintf(g->script, "$rows%d << EOD\n", index);
+  for (size_t i = 0; i < p->n; i++)
+    fprintf(g->script, "%.5g %.4g\n", p->time_s[i],
+            fmax(-OUTSIDE_PERCENT, fmin(OUTSIDE_PERCENT, 100 * p->error[i])));
+  fputs("EOD\nunset label\nset label ", g->script);
+  gnuplot_text(g->script, p->title, 0);
+  fprintf(g->script, " at graph 0.02, graph 1.06 textcolor rgb '#%06X'\nset label ", COLOUR_TEXT);
+  gnuplot_text(g->script, text, 0);
+  fprintf(g->script,
+          " at graph 0.98, graph 1.06 right textcolor rgb '#%06X'\n"
+          "plot 0 lc rgb '#%06X' lw 1, $rows%d using 1:2 with points pt 7 ps 0.12 lc rgb '#%06X'\n",
+          COLOUR_FAINT, COLOUR_TEXT, index, p->colour);
+}
+
+static int draw(const struct plot_input *in, struct gnuplot *g, struct err *err) {
+  struct panel panels[PANELS] = {[GEMM] = {.title = "gemm", .colour = COLOUR_BLUE},
+                                 [CAUSAL] = {.title = "attention forward, causal", .colour = COLOUR_VERMILLION},
+                                 [FULL] = {.title = "attention forward, full", .colour = COLOUR_ORANGE},
+                                 [PLAIN] = {.title = "attention backward", .colour = COLOUR_PURPLE},
+                                 [COLLECTIVE] = {.title = "collectives", .colour = COLOUR_GREEN},
+                                 [OTHER] = {.title = "other", .colour = COLOUR_SKY}};
+  int shown = 0, rc = read_rows(panels, in->path, err);
+  for (int i = 0; i < PANELS; i++)
+    shown += panels[i].n > 0;
+  if (rc == 0 && shown == 0)
+    rc = err_set(err, "rows '%s' hold no predicted row", in->path);
+  if (rc == 0) {
+    gnuplot_title(g, "Predicted against measured kernel times", NULL);
+    fprintf(g->script,
+            "set multiplot layout %d,%d margins screen 0.08,0.98,0.12,0.83 spacing 0.07,0.14\n"
+            "set logscale x\nset format x '10^{%%T}'\nset yrange [-%g:%g]\nset ytics 20\nset grid xtics ytics\n"
+            "set key off\nset xlabel 'measured time, s' offset 0,0.6\nset ylabel 'error, percent' offset 1,0\n",
+            shown > 2 ? 2 : 1, shown > 2 ? (shown + 1) / 2 : shown, OUTSIDE_PERCENT, OUTSIDE_PERCENT);
+    for (int i = 0, index = 0; i < PANELS; i++)
+      if (panels[i].n > 0)
+        draw_panel(&panels[i], index++, g);
+    fputs("unset multiplot\n", g->script);
+  }
+  for (int i = 0; i < PANELS; i++) {
+    free(panels[i].time_s);
+    free(panels[i].error);
+  }
+  return rc;
+}
+
+const struct plot plot_residuals = {
+    .name = "residuals",
+    .help = "error of every measured row, by operation and measured time",
+    .input = "the --csv of dcpsim calibrate check",
+    .draw = draw,
+};
