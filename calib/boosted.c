@@ -10,9 +10,9 @@
 
 #define BINS 256
 #define DEPTH_MAX 8
-#define CLIP 1.5          /* residuals beyond this many medians count as if they were there */
-#define CLIP_EVERY 10     /* trees between new medians */
-#define CLIP_LEAST 0.01   /* of log time */
+#define CLIP 1.5           /* residuals beyond this many medians count as if they were there */
+#define CLIP_EVERY 10      /* trees between new medians */
+#define CLIP_LEAST 0.01    /* of log time */
 #define LEAF_SHRINKAGE 1.0 /* rows of value 0 added to each leaf */
 
 /* Node i has children 2i + 1 and 2i + 2; the leaves are the last level. A node without a split sends all left. */

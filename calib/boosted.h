@@ -1,8 +1,9 @@
 /* boosted.h: boosted regression trees for what is left of log times after a formula: which kernel a library picks jumps
  * with tile and wave counts, which no smooth surface follows.
  *
- * Trees of a fixed depth on features cut into at most 256 bins, each fitted to the residuals of those before it, clipped
- * at a multiple of their median so that outliers do not pull. No random numbers: the same rows give the same trees. */
+ * Trees of a fixed depth on features cut into at most 256 bins, each fitted to the residuals of those before it,
+ * clipped at a multiple of their median so that outliers do not pull. No random numbers: the same rows give the same
+ * trees. */
 #ifndef CALIB_BOOSTED_H
 #define CALIB_BOOSTED_H
 #include <stddef.h>

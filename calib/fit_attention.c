@@ -3,8 +3,9 @@
  * Formula (seconds), from how FlashAttention 3 schedules: a tile of `rows` queries (192 for head dims up to 96, else
  * 128) walks n = ceil(keys / block) blocks of keys, on average (n+1)/2 if causal, on one of 132 SMs:
  *   tile(n) = a*n + b;  full: tile(n) * waves;  causal: norm( tile(n), tile((n+1)/2) * waves ) + floor
- * and waves lies between tiles/132 and its ceiling. With few tiles and n > 4 it splits the keys over SMs (FlashAttention's
- * rule) and pays for the sum. A tile that is not full costs `fill` of a full one and the rest by its rows.
+ * and waves lies between tiles/132 and its ceiling. With few tiles and n > 4 it splits the keys over SMs
+ * (FlashAttention's rule) and pays for the sum. A tile that is not full costs `fill` of a full one and the rest by its
+ * rows.
  *
  * The causal rows are of a serving build and carry three things besides, fitted alongside and kept apart for checks
  * against rows (struct attention_row): the write of K and V into a paged cache, in blocks of up to 512 threads a token;
@@ -19,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/fit.h"
+#include "calib/fit_params.h"
 #include "calib/monotone.h"
 #include "calib/nonlinear.h"
 #include "calib/number_list.h"
@@ -36,9 +37,9 @@ struct kernel {
   int head_dim, rows, block;
 };
 /* Query rows and keys of a tile, as FlashAttention 3 compiles them. */
-static const struct kernel full_kernels[] = {
-    {64, 192, 192}, {72, 192, 144}, {80, 192, 144}, {96, 192, 144}, {128, 128, 176}, {256, 128, 80}};
-static const struct kernel causal_kernels[] = {{64, 192, 128},  {72, 192, 128},  {80, 192, 128},
+static const struct kernel full_kernels[] = {{64, 192, 192}, {72, 192, 144},  {80, 192, 144},
+                                             {96, 192, 144}, {128, 128, 176}, {256, 128, 80}};
+static const struct kernel causal_kernels[] = {{64, 192, 128}, {72, 192, 128},  {80, 192, 128},
                                                {96, 192, 128}, {128, 128, 128}, {256, 128, 80}};
 enum { KERNELS = sizeof full_kernels / sizeof *full_kernels };
 
@@ -128,8 +129,8 @@ static void residuals(const double *c, const void *context, double *out) {
 
 static const double surface_keys[] = {1,    16,   32,   64,   104,  128,  192,  256,   400,   512,   768,  1024,
                                       1296, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 32768, 65536};
-static const double surface_waves[] = {.008, .03, .1, .25, .5, .75, 1,  1.01, 1.5, 2,  2.01,
-                                       2.5,  3,   4,  6,   8,  12, 20, 50,   200, 1000};
+static const double surface_waves[] = {.008, .03, .1, .25, .5, .75, 1,  1.01, 1.5, 2,   2.01,
+                                       2.5,  3,   4,  6,   8,  12,  20, 50,   200, 1000};
 enum { KEYS = sizeof surface_keys / sizeof *surface_keys, WAVES = sizeof surface_waves / sizeof *surface_waves };
 enum { CELLS = KEYS * WAVES };
 #define SMOOTH 0.03      /* weight of second differences, in rows */
@@ -282,8 +283,7 @@ static void add_point(struct family *f, const struct row *row) {
                        .values = (double)(s[SHAPE_KV_HEADS] * s[SHAPE_HEAD_DIM]),
                        .tokens = (double)(s[SHAPE_BATCH] * s[SHAPE_SEQLEN]),
                        .grouped = group == 4 || group == 8 || group == 16,
-                       .splittable =
-                           (double)s[SHAPE_KV_HEADS] * per_sequence < SPLIT_BELOW && blocks > SPLIT_BLOCKS};
+                       .splittable = (double)s[SHAPE_KV_HEADS] * per_sequence < SPLIT_BELOW && blocks > SPLIT_BLOCKS};
   VEC_PUSH(f->v, f->n, f->cap, p);
   f->best = fmax(f->best, flops_of(f->causal, s) / row->time_s);
 }
@@ -314,8 +314,9 @@ static struct family *family_of(struct families *all, bool causal, int64_t head_
 
 static int compare_families(const void *a, const void *b) {
   const struct family *x = a, *y = b;
-  return x->causal != y->causal ? x->causal - y->causal
-                                : (x->kernel->head_dim > y->kernel->head_dim) - (x->kernel->head_dim < y->kernel->head_dim);
+  return x->causal != y->causal
+             ? x->causal - y->causal
+             : (x->kernel->head_dim > y->kernel->head_dim) - (x->kernel->head_dim < y->kernel->head_dim);
 }
 
 static void collect(struct families *all, const struct fit_source *s) {
@@ -340,9 +341,9 @@ struct nodes {
 
 /* Both sides of the steps: multiples of a block of keys, waves of tiles; in between at equal ratios. */
 static void set_key_nodes(struct nodes *nodes, int block) {
-  static const double sizes[] = {1,    16,   32,   48,   64,   80,   104,   128,   192,   256,   400,  512,
-                                 768,  1024, 1296, 1536, 2048, 2304, 3072,  4096,  5184,  6144,  7744, 8192,
-                                 9216, 10240, 12288, 14400, 16384, 24576, 32768, 49152, 65536};
+  static const double sizes[] = {1,    16,   32,   48,    64,    80,    104,   128,   192,   256,   400,
+                                 512,  768,  1024, 1296,  1536,  2048,  2304,  3072,  4096,  5184,  6144,
+                                 7744, 8192, 9216, 10240, 12288, 14400, 16384, 24576, 32768, 49152, 65536};
   nodes->n = 0;
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
     nodes->v[nodes->n++] = sizes[i];
@@ -353,10 +354,10 @@ static void set_key_nodes(struct nodes *nodes, int block) {
 }
 
 static void set_tile_nodes(struct nodes *nodes) {
-  static const double tiles[] = {1,   2,   4,   8,    16,   24,   33,   48,   66,    80,    96,    105,    106,
-                                 119, 132, 133, 150,  174,  198,  231,  264,  265,   300,   330,   396,    398,
-                                 460, 528, 531, 594,  660,  726,  792,  924,  1056,  1320,  1584,  2112,   2640,
-                                 3168, 4224, 6336, 8448, 16896, 33792, 67584, 135168, 270336};
+  static const double tiles[] = {1,    2,    4,    8,    16,   24,   33,   48,    66,    80,    96,     105,
+                                 106,  119,  132,  133,  150,  174,  198,  231,   264,   265,   300,    330,
+                                 396,  398,  460,  528,  531,  594,  660,  726,   792,   924,   1056,   1320,
+                                 1584, 2112, 2640, 3168, 4224, 6336, 8448, 16896, 33792, 67584, 135168, 270336};
   nodes->n = sizeof tiles / sizeof *tiles;
   memcpy(nodes->v, tiles, sizeof tiles);
 }
@@ -444,8 +445,8 @@ static void derive_missing(struct families *all) {
 }
 
 static void write_formula(FILE *out, const struct family *f) {
-  static const char *const names[] = {"floor_us",      "block_us", "tile_us", "wave",       "filling_us",
-                                      "combine_us",    "combine_us_per_mbyte", "norm", "partial"};
+  static const char *const names[] = {
+      "floor_us", "block_us", "tile_us", "wave", "filling_us", "combine_us", "combine_us_per_mbyte", "norm", "partial"};
   fprintf(out, "{\"block_keys\": %d", f->kernel->block);
   for (int i = 0; i < CONSTANTS_FULL; i++)
     fprintf(out, ", \"%s\": %.6g", names[i], f->c[i]);
@@ -458,7 +459,8 @@ static void write_family(FILE *out, const struct family *f) {
   fprintf(out, "      {\n        \"source\": \"");
   if (f->n > 0)
     fprintf(out, "%zu rows of FlashAttention 3, %s", f->n,
-            f->causal ? "causal; the write of K and V into a cache and the slower split kernels kept apart (row)" : "full");
+            f->causal ? "causal; the write of K and V into a cache and the slower split kernels kept apart (row)"
+                      : "full");
   else
     fprintf(out, "derived: causal rows at this head dim, without the mask");
   fprintf(out, "\",\n        \"causal\": %s, \"head_dim\": %d, \"tile_rows\": %d, \"tile_fill\": %.6g,\n",
@@ -530,8 +532,9 @@ static void collect_ratios(struct ratios *r, const struct fit_source *s) {
     const struct rows *rows = &s->own.files[f];
     const int library = table_column(&rows->table, "library");
     for (size_t i = 0; i < rows->table.n_rows; i++) {
-      if (rows->v[i].op != ROW_OP_ATTENTION_FORWARD || strncmp(table_field(&rows->table, i, library), "cuDNN", 5) != 0 ||
-          rows->v[i].shape[SHAPE_HEAD_DIM] > 128 || !fit_uses(s, &s->own, f, i))
+      if (rows->v[i].op != ROW_OP_ATTENTION_FORWARD ||
+          strncmp(table_field(&rows->table, i, library), "cuDNN", 5) != 0 || rows->v[i].shape[SHAPE_HEAD_DIM] > 128 ||
+          !fit_uses(s, &s->own, f, i))
         continue;
       for (size_t j = 0; j < rows->table.n_rows; j++)
         if (rows->v[j].op == ROW_OP_ATTENTION_BACKWARD && same_pair(rows, i, j)) {
@@ -578,19 +581,52 @@ static void release(struct families *all) {
   }
 }
 
-static int check_enough(const struct families *all, const struct ratios *r, const char *device, struct err *err) {
-  bool have[2] = {false, false};
+static const json_t *default_of(const struct fit_source *s, const char *key) {
+  return s->defaults ? json_object_get(json_object_get(s->defaults, "attention"), key) : NULL;
+}
+
+static int check_enough(const struct families *all, const struct ratios *r, const struct fit_source *s,
+                        struct err *err) {
+  bool have[2] = {default_of(s, "tables"), default_of(s, "tables")};
   for (size_t i = 0; i < all->n; i++) {
     if (all->v[i].n < 50)
       return err_set(err, "%zu %s attention rows at head dim %d are too few to fit %s (at least 50)", all->v[i].n,
-                     all->v[i].causal ? "causal" : "full", all->v[i].kernel->head_dim, device);
+                     all->v[i].causal ? "causal" : "full", all->v[i].kernel->head_dim, s->device);
     have[all->v[i].causal] = true;
   }
-  if (!have[0] || !have[1])
-    return err_set(err, "no %s attention_forward rows to fit %s", have[1] ? "full" : "causal", device);
-  if (r->n == 0)
-    return err_set(err, "no attention forward and backward pairs (rows with a library) to fit %s", device);
+  if (all->n == 0 || !have[0] || !have[1])
+    return err_set(err, "no %s attention_forward rows to fit %s", have[1] && all->n ? "full" : "causal", s->device);
+  if (r->n == 0 && !default_of(s, "backward_ratio"))
+    return err_set(err, "no attention forward and backward pairs (rows with a library) to fit %s", s->device);
   return 0;
+}
+
+static void put_json(FILE *out, const json_t *value) {
+  char *text = json_dumps(value, JSON_COMPACT);
+  fputs(text ? text : "null", out);
+  free(text);
+}
+
+/* The tables of one mask: fitted, or the defaults' where no row has it. Returns how many were written. */
+static size_t write_mask(FILE *out, const struct families *all, const struct fit_source *s, bool causal,
+                         size_t written) {
+  const size_t before = written;
+  size_t i;
+  const json_t *table;
+  for (i = 0; i < all->n; i++)
+    if (all->v[i].causal == causal) {
+      fputs(written++ ? ",\n" : "", out);
+      write_family(out, &all->v[i]);
+    }
+  if (written > before)
+    return written;
+  json_array_foreach(default_of(s, "tables"), i, table) {
+    if (json_is_true(json_object_get(table, "causal")) != causal)
+      continue;
+    fputs(written++ ? ",\n" : "", out);
+    put_json(out, table);
+  }
+  return written;
 }
 
 char *fit_attention(const struct fit_source *s, struct err *err) {
@@ -600,7 +636,7 @@ char *fit_attention(const struct fit_source *s, struct err *err) {
   size_t size;
   collect(&all, s);
   collect_ratios(ratios, s);
-  if (check_enough(&all, ratios, s->device, err))
+  if (check_enough(&all, ratios, s, err))
     goto out;
   for (size_t i = 0; i < all.n; i++)
     fit_family(&all.v[i]);
@@ -609,12 +645,13 @@ char *fit_attention(const struct fit_source *s, struct err *err) {
   ASSERT(out);
   fprintf(out, "{\n    \"source\": \"formula of FlashAttention 3 tiles and a smooth correction\",\n    "
                "\"backward_ratio\": ");
-  write_ratios(out, ratios);
+  if (ratios->n > 0)
+    write_ratios(out, ratios);
+  else
+    put_json(out, default_of(s, "backward_ratio"));
   fprintf(out, ",\n    \"tables\": [\n");
-  for (size_t i = 0; i < all.n; i++) {
-    write_family(out, &all.v[i]);
-    fprintf(out, i + 1 < all.n ? ",\n" : "\n");
-  }
+  write_mask(out, &all, s, true, write_mask(out, &all, s, false, 0));
+  fprintf(out, "\n");
   fprintf(out, "    ]\n  }");
   fclose(out);
 out:

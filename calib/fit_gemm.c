@@ -3,16 +3,16 @@
  * Formula (seconds): floor + norm( compute, bytes / bandwidth ), where compute is the least over tile shapes a x b and
  * over splits s of k of
  *   waves(ceil(m/a) * ceil(n/b) * s) * ( k/s * efficiency(a,b) * (c0*a*b + c1*(a+b)) + e0 + e1*a*b ) [+ split cost]
- * and waves(t) lies between t/132 and its ceiling. What the rows say beyond it (log of measured over formula) jumps with
- * tile and wave counts, because the library picks another kernel: boosted trees on those counts follow it. A row is met
- * where there is one. */
+ * and waves(t) lies between t/132 and its ceiling. What the rows say beyond it (log of measured over formula) jumps
+ * with tile and wave counts, because the library picks another kernel: boosted trees on those counts follow it. A row
+ * is met where there is one. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "calib/boosted.h"
-#include "calib/fit.h"
+#include "calib/fit_params.h"
 #include "calib/monotone.h"
 #include "calib/nonlinear.h"
 #include "calib/number_list.h"
@@ -33,12 +33,12 @@ enum { CONSTANTS = EFFICIENCY + TILE_SHAPES };
 static const double start[CONSTANTS] = {2.2, .16, 10, 1, 1, 3.3, 1, 3, .05, 1.5, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 
 /* Sizes that models use, so that they are nodes even where no row was measured. */
-static const double usual_m[] = {1,    2,    4,    8,    16,   32,   64,   96,   128,  192,   256,  384,
-                                 512,  640,  768,  896,  1024, 1152, 1280, 1536, 1792, 2048,  2304, 2560,
+static const double usual_m[] = {1,    2,    4,    8,    16,   32,   64,   96,   128,  192,   256,   384,
+                                 512,  640,  768,  896,  1024, 1152, 1280, 1536, 1792, 2048,  2304,  2560,
                                  2816, 3072, 3328, 3584, 3840, 4096, 5120, 6144, 8192, 12288, 16384, 32768};
-static const double usual_n[] = {32,   64,   128,  256,  512,  768,  1024, 1152, 1536,  2048,  2560,
-                                 3072, 3456, 3584, 4096, 4608, 5120, 6144, 7168, 8192,  10240, 12288,
-                                 16384, 20480, 32768, 51200, 65536};
+static const double usual_n[] = {32,   64,   128,   256,   512,   768,   1024,  1152,  1536,
+                                 2048, 2560, 3072,  3456,  3584,  4096,  4608,  5120,  6144,
+                                 7168, 8192, 10240, 12288, 16384, 20480, 32768, 51200, 65536};
 
 struct point {
   double m, n, k, log_s;
@@ -166,7 +166,8 @@ static void add_node(struct nodes *nodes, double x) {
 }
 
 /* All values of a column, and the usual ones within their range. */
-static void set_nodes(struct nodes *nodes, const struct fit_source *s, int column, const double *usual, size_t n_usual) {
+static void set_nodes(struct nodes *nodes, const struct fit_source *s, int column, const double *usual,
+                      size_t n_usual) {
   double least = INFINITY, most = 0;
   nodes->n = 0;
   for (size_t f = 0; f < s->own.n_files; f++)
@@ -195,7 +196,8 @@ struct gemm_nodes {
   struct nodes m, n, k;
 };
 
-static double *make_table(const struct gemm_model *g, const struct gemm_nodes *a, const struct points *p, size_t n_own) {
+static double *make_table(const struct gemm_model *g, const struct gemm_nodes *a, const struct points *p,
+                          size_t n_own) {
   const size_t shape[3] = {a->m.n, a->n.n, a->k.n}, total = size_mul(shape[0], shape[1] * shape[2]);
   double *v = xcalloc(total, sizeof *v), *count = xcalloc(total, sizeof *count), best = -INFINITY;
   for (size_t i = 0; i < total; i++)
@@ -212,8 +214,8 @@ static double *make_table(const struct gemm_model *g, const struct gemm_nodes *a
   }
   for (int turn = 0; turn < 2; turn++) { /* nothing filled or smoothed may beat the fastest row */
     for (size_t i = 0; i < total; i++)
-      v[i] = fmax(v[i], log(a->m.v[i / (shape[1] * shape[2])] * a->n.v[i / shape[2] % shape[1]] * a->k.v[i % shape[2]]) -
-                            best);
+      v[i] = fmax(
+          v[i], log(a->m.v[i / (shape[1] * shape[2])] * a->n.v[i / shape[2] % shape[1]] * a->k.v[i % shape[2]]) - best);
     if (turn == 0)
       monotone_table(v, shape, 3, RISE_PASSES);
   }
@@ -234,8 +236,8 @@ static void add_points(struct points *p, const struct fit_source *s, const struc
 }
 
 static void write_constants(FILE *out, const double *c) {
-  static const char *const names[] = {"floor_us", "per_product", "per_edge", "tile_us",    "tile_area",
-                                      "bandwidth", "wave",       "norm",     "split_area", "split_us"};
+  static const char *const names[] = {"floor_us",  "per_product", "per_edge", "tile_us",    "tile_area",
+                                      "bandwidth", "wave",        "norm",     "split_area", "split_us"};
   fprintf(out, "{");
   for (int i = 0; i < EFFICIENCY; i++)
     fprintf(out, "\"%s\": %.6g, ", names[i], c[i]);

@@ -1,12 +1,12 @@
-/* Collectives. One node: the rows of each collective and rank count, the faster of data types; sizes between rows (powers
- * of two) by a monotone cubic in logs, so that the bend between latency and bandwidth is kept. Several nodes: logs of
- * whole clusters as curves, made to rise; rates and floors beyond them are constants with sources. */
+/* Collectives. One node: the rows of each collective and rank count, the faster of data types; sizes between rows
+ * (powers of two) by a monotone cubic in logs, so that the bend between latency and bandwidth is kept. Several nodes:
+ * logs of whole clusters as curves, made to rise; rates and floors beyond them are constants with sources. */
 #include <gsl/gsl_interp.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/fit.h"
+#include "calib/fit_params.h"
 #include "calib/monotone.h"
 #include "calib/number_list.h"
 #include "models/collective.h"
@@ -72,15 +72,15 @@ static int compare_curves(const void *a, const void *b) {
   return x->nodes != y->nodes ? x->nodes - y->nodes : x->ranks - y->ranks;
 }
 
-static void collect(struct curves *all, const struct fit_source *s) {
-  for (size_t f = 0; f < s->own.n_files; f++) {
-    const struct rows *rows = &s->own.files[f];
+static void collect(struct curves *all, const struct fit_source *s, const struct fit_rows *from) {
+  for (size_t f = 0; f < from->n_files; f++) {
+    const struct rows *rows = &from->files[f];
     const int source = table_column(&rows->table, "source");
     for (size_t i = 0; i < rows->table.n_rows; i++) {
       const int64_t *shape = rows->v[i].shape;
       struct curve like = {.n = 0};
       if (row_op_class(rows->v[i].op) != ROW_COLLECTIVE || !collective_of(rows->v[i].op, &like.op) ||
-          shape[SHAPE_RANKS] < 2 || !fit_uses(s, &s->own, f, i))
+          shape[SHAPE_RANKS] < 2 || !fit_uses(s, from, f, i))
         continue;
       like.ranks = (int)shape[SHAPE_RANKS];
       like.nodes = (int)shape[SHAPE_NODES];
@@ -92,6 +92,13 @@ static void collect(struct curves *all, const struct fit_source *s) {
     qsort(all->v, all->n, sizeof *all->v, compare_curves);
 }
 
+static const struct curve *find(const struct curves *all, enum collective op, int ranks, int nodes) {
+  for (size_t i = 0; i < all->n; i++)
+    if (all->v[i].op == op && all->v[i].nodes == nodes && all->v[i].ranks == ranks)
+      return &all->v[i];
+  return NULL;
+}
+
 static void smooth_between_nodes(struct curve *c) {
   for (size_t i = 0; i < c->n; i++)
     c->time_s[i] = log(c->time_s[i]);
@@ -100,8 +107,29 @@ static void smooth_between_nodes(struct curve *c) {
     c->time_s[i] = exp(c->time_s[i]);
 }
 
-/* Powers of two between measured sizes. */
-static void fill_sizes(struct curve *c) {
+/* Log time over the sibling's, between the measured sizes around `bytes`; false where the sibling lacks one of them. */
+static bool by_sibling(const struct curve *c, size_t n, const struct curve *sibling, double bytes, double *time_s) {
+  size_t at = 0, places[3];
+  while (at + 1 < n && c->bytes[at + 1] < bytes)
+    at++;
+  const double sizes[3] = {c->bytes[at], bytes, c->bytes[at + 1]};
+  for (int k = 0; k < 3; k++) {
+    places[k] = 0;
+    while (places[k] < sibling->n && sibling->bytes[places[k]] != sizes[k])
+      places[k]++;
+    if (places[k] == sibling->n)
+      return false;
+  }
+  const double w = log(bytes / sizes[0]) / log(sizes[2] / sizes[0]);
+  const double ratio = (1 - w) * log(c->time_s[at] / sibling->time_s[places[0]]) +
+                       w * log(c->time_s[at + 1] / sibling->time_s[places[2]]);
+  *time_s = sibling->time_s[places[1]] * exp(ratio);
+  return true;
+}
+
+/* Powers of two between measured sizes: as the sibling's curve bends there, else by the cubic. */
+static void fill_sizes(struct curve *c, const struct curve *sibling) {
+  const struct curve measured = *c;
   double x[SIZES_MAX], y[SIZES_MAX];
   const size_t n = c->n;
   if (n < 3)
@@ -112,21 +140,24 @@ static void fill_sizes(struct curve *c) {
   }
   gsl_interp *interp = gsl_interp_alloc(gsl_interp_steffen, n);
   gsl_interp_init(interp, x, y, n);
-  const double first = c->bytes[0], last = c->bytes[n - 1];
-  for (double b = exp2(ceil(log2(first))); b < last; b *= 2) {
+  for (double b = exp2(ceil(log2(measured.bytes[0]))); b < measured.bytes[n - 1]; b *= 2) {
     bool have = false;
-    for (size_t i = 0; i < c->n; i++)
-      have |= c->bytes[i] == b;
-    if (!have && b > first)
-      add_time(c, b, exp(gsl_interp_eval(interp, x, y, log(b), NULL)));
+    double time_s = exp(gsl_interp_eval(interp, x, y, log(b), NULL));
+    for (size_t i = 0; i < n; i++)
+      have |= measured.bytes[i] == b;
+    if (have)
+      continue;
+    if (sibling)
+      by_sibling(&measured, n, sibling, b, &time_s);
+    add_time(c, b, time_s);
   }
   gsl_interp_free(interp);
 }
 
-static void write_curve(FILE *out, struct curve *c) {
+static void write_curve(FILE *out, struct curve *c, const struct curve *sibling) {
   const size_t rows = c->n_rows;
   if (c->nodes == 1)
-    fill_sizes(c);
+    fill_sizes(c, sibling);
   else
     smooth_between_nodes(c);
   fprintf(out, "      {\n        \"source\": ");
@@ -141,13 +172,6 @@ static void write_curve(FILE *out, struct curve *c) {
   fprintf(out, ",\n        \"time_s\": ");
   number_list(out, c->time_s, c->n, 6, 10);
   fprintf(out, "\n      }");
-}
-
-static const struct curve *find(const struct curves *all, enum collective op, int ranks, int nodes) {
-  for (size_t i = 0; i < all->n; i++)
-    if (all->v[i].op == op && all->v[i].nodes == nodes && all->v[i].ranks == ranks)
-      return &all->v[i];
-  return NULL;
 }
 
 /* Share of its plateau that a NIC reaches: transfer time over (time less the latency floor), made to rise. */
@@ -195,10 +219,11 @@ static double nvlink_bytes_per_s(const struct curves *all) {
 
 char *fit_network(const struct fit_source *s, const struct json_doc *constants, struct err *err) {
   const json_t *given = json_object_get(constants->root, "network");
-  struct curves all = {NULL, 0, 0};
+  struct curves all = {NULL, 0, 0}, sibling = {NULL, 0, 0};
   char *text = NULL, *inter = NULL;
   size_t size;
-  collect(&all, s);
+  collect(&all, s, &s->own);
+  collect(&sibling, s, &s->sibling);
   if (check_enough(&all, s->device, err))
     goto out;
   inter = json_dumps(json_object_get(given, "inter"), JSON_INDENT(2) | JSON_REAL_PRECISION(12));
@@ -212,11 +237,11 @@ char *fit_network(const struct fit_source *s, const struct json_doc *constants, 
           json_number_value(json_object_get(given, "reference_nic_bytes_per_s")),
           json_number_value(json_object_get(given, "reference_nvlink_bytes_per_s")), nvlink_bytes_per_s(&all));
   for (size_t i = 0; i < all.n; i++) {
-    write_curve(out, &all.v[i]);
+    write_curve(out, &all.v[i], find(&sibling, all.v[i].op, all.v[i].ranks, all.v[i].nodes));
     fprintf(out, i + 1 < all.n ? ",\n" : "\n");
   }
   fprintf(out, "    ],\n    \"inter\": ");
-  fputs(inter, out);
+  number_list_indent(out, inter, 4);
   fprintf(out, ",\n    \"ramp\": ");
   write_ramp(out, find(&all, COLLECTIVE_ALL_REDUCE, 32, 4), given);
   fprintf(out, "\n  }");
@@ -224,5 +249,6 @@ char *fit_network(const struct fit_source *s, const struct json_doc *constants, 
 out:
   free(inter);
   free(all.v);
+  free(sibling.v);
   return text;
 }

@@ -19,13 +19,13 @@ static const struct column {
   enum row_class class;
   int place, section;
 } columns[] = {
-    {"m", ROW_GEMM, SHAPE_M, FIT_GEMM},
-    {"n", ROW_GEMM, SHAPE_N, FIT_GEMM},
-    {"k", ROW_GEMM, SHAPE_K, FIT_GEMM},
-    {"seqlen", ROW_ATTENTION, SHAPE_SEQLEN, FIT_ATTENTION},
-    {"batch", ROW_ATTENTION, SHAPE_BATCH, FIT_ATTENTION},
-    {"heads", ROW_ATTENTION, SHAPE_HEADS, FIT_ATTENTION},
-    {"bytes", ROW_COLLECTIVE, SHAPE_BYTES, FIT_NETWORK},
+    {"m", ROW_GEMM, SHAPE_M, SECTION_GEMM},
+    {"n", ROW_GEMM, SHAPE_N, SECTION_GEMM},
+    {"k", ROW_GEMM, SHAPE_K, SECTION_GEMM},
+    {"seqlen", ROW_ATTENTION, SHAPE_SEQLEN, SECTION_ATTENTION},
+    {"batch", ROW_ATTENTION, SHAPE_BATCH, SECTION_ATTENTION},
+    {"heads", ROW_ATTENTION, SHAPE_HEADS, SECTION_ATTENTION},
+    {"bytes", ROW_COLLECTIVE, SHAPE_BYTES, SECTION_NETWORK},
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
@@ -300,7 +300,8 @@ int leave_out_run(struct leave_out *out, const struct fit_source *source, const 
     err_set(err, "no rows with three values of '%s' to leave one out", options->column);
     goto out;
   }
-  if (fit_update(&full, FIT_ALL & ~w.column->section, source, constants, err) || run_all(&w, options, err))
+  if (fit_update(&full, source->defaults ? 0 : SECTION_ALL & ~w.column->section, source, constants, err) ||
+      run_all(&w, options, err))
     goto out;
   for (int part = 0; part < PARTS; part++) {
     score(&w, out, part, false);

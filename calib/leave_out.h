@@ -6,11 +6,11 @@
  * part in every fit and are not scored. */
 #ifndef CALIB_LEAVE_OUT_H
 #define CALIB_LEAVE_OUT_H
-#include "calib/fit.h"
+#include "calib/fit_params.h"
 
 struct leave_out_group {
-  const char *op;  /* "gemm", "attention_forward causal", "attention_forward full", "collectives on one node" */
-  bool largest;    /* of the two largest values, else interior */
+  const char *op;      /* "gemm", "attention_forward causal", "attention_forward full", "collectives on one node" */
+  bool largest;        /* of the two largest values, else interior */
   size_t rows, values; /* values: left out one at a time (2 at once if largest) */
   double median, p90, max, mean;
 };
@@ -20,7 +20,8 @@ struct leave_out_group {
 struct leave_out {
   size_t refits, n_groups;
   struct leave_out_group groups[LEAVE_OUT_GROUPS_MAX];
-  double *predicted_s; /* by row of all own files in turn: of the refit that left it out for an interior value, else 0 */
+  double
+      *predicted_s; /* by row of all own files in turn: of the refit that left it out for an interior value, else 0 */
 };
 
 struct leave_out_options {
@@ -30,7 +31,8 @@ struct leave_out_options {
   void *to;
 };
 
-/* `source` must not skip rows of its own. A column that is not one of those above is a usage error. leave_out_release. */
+/* `source` must not skip rows of its own. A column that is not one of those above is a usage error. leave_out_release.
+ */
 int leave_out_run(struct leave_out *out, const struct fit_source *source, const struct json_doc *constants,
                   const struct leave_out_options *options, struct err *err);
 void leave_out_release(struct leave_out *out);

@@ -8,14 +8,14 @@
 
 #include "sim/base/units.h"
 
-#define RANGE 8.0      /* of log constants about their start */
-#define OUTLIER 2.0    /* residuals beyond this many medians weigh less */
+#define RANGE 8.0   /* of log constants about their start */
+#define OUTLIER 2.0 /* residuals beyond this many medians weigh less */
 #define LEAST_SCALE 0.01
 
 struct state {
   const struct nonlinear *problem;
   const double *start;
-  double *c; /* scratch [p] */
+  double *c, *f; /* scratch [p], [n] */
 };
 
 static double constant(double start, double x) { return start * exp(fmax(-RANGE, fmin(RANGE, x))); }
@@ -26,10 +26,9 @@ static int evaluate(const gsl_vector *x, void *data, gsl_vector *f) {
   const struct nonlinear *problem = s->problem;
   for (size_t i = 0; i < problem->p; i++)
     s->c[i] = constant(s->start[i], gsl_vector_get(x, i));
-  problem->residuals(s->c, problem->context, f->data);
-  for (size_t i = 0; i < problem->n; i++)
-    if (!isfinite(f->data[i]))
-      f->data[i] = 10;
+  problem->residuals(s->c, problem->context, s->f);
+  for (size_t i = 0; i < problem->n; i++) /* f may be a column of a matrix */
+    gsl_vector_set(f, i, isfinite(s->f[i]) ? s->f[i] : 10);
   for (size_t i = 0; i < problem->p; i++)
     gsl_vector_set(f, problem->n + i, problem->prior_weight * gsl_vector_get(x, i));
   return GSL_SUCCESS;
@@ -55,11 +54,10 @@ static void set_weights(const gsl_vector *f, size_t n, gsl_vector *w) {
 void nonlinear_fit(const struct nonlinear *problem, double *c) {
   const size_t n = problem->n + problem->p, p = problem->p;
   double *start = xcalloc(p, sizeof *start);
-  struct state state = {problem, start, xcalloc(p, sizeof(double))};
+  struct state state = {problem, start, xcalloc(p, sizeof(double)), xcalloc(problem->n, sizeof(double))};
   gsl_multifit_nlinear_fdf fdf = {.f = evaluate, .n = n, .p = p, .params = &state};
   gsl_multifit_nlinear_parameters parameters = gsl_multifit_nlinear_default_parameters();
-  gsl_multifit_nlinear_workspace *work =
-      gsl_multifit_nlinear_alloc(gsl_multifit_nlinear_trust, &parameters, n, p);
+  gsl_multifit_nlinear_workspace *work = gsl_multifit_nlinear_alloc(gsl_multifit_nlinear_trust, &parameters, n, p);
   gsl_vector *x = gsl_vector_calloc(p), *w = gsl_vector_alloc(n), *f = gsl_vector_alloc(n);
   memcpy(start, c, p * sizeof *start);
   gsl_vector_set_all(w, 1);
@@ -79,5 +77,6 @@ void nonlinear_fit(const struct nonlinear *problem, double *c) {
   gsl_vector_free(f);
   gsl_multifit_nlinear_free(work);
   free(state.c);
+  free(state.f);
   free(start);
 }

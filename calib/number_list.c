@@ -38,3 +38,11 @@ void number_list_ns(FILE *out, const double *log_s, size_t n, int indent) {
   }
   fputc(']', out);
 }
+
+void number_list_indent(FILE *out, const char *json, int indent) {
+  for (; *json; json++) {
+    fputc(*json, out);
+    if (*json == '\n')
+      fprintf(out, "%*s", indent, "");
+  }
+}

@@ -10,4 +10,7 @@ void number_list(FILE *out, const double *v, size_t n, int digits, int indent);
 /* The same of nanoseconds, whole and at least 1, from log seconds. */
 void number_list_ns(FILE *out, const double *log_s, size_t n, int indent);
 
+/* JSON text with the lines after its first indented by `indent` more. */
+void number_list_indent(FILE *out, const char *json, int indent);
+
 #endif

@@ -6,11 +6,12 @@ cd "$(dirname "$0")/.."
 dcpsim=${DCPSIM:-build/release/dcpsim}
 out=${1:-calib/params}
 
-# fit GPU SIBLING: gemm rows of the sibling tell which kernel is picked for shapes without a row.
+# fit GPU SIBLING: rows of the sibling tell which gemm kernel is picked, and how collectives bend, where GPU has no row.
 fit() {
   "$dcpsim" calibrate fit "calib/data/$1/gemm_bf16.csv" "calib/data/$1/attention_causal_fwd_bf16.csv" \
     "calib/data/$1/attention_full_fwd_bf16.csv" "calib/data/$1/nccl_intranode.csv" calib/data/nccl_internode.csv \
-    calib/data/attention_pairs.csv --sibling "calib/data/$2/gemm_bf16.csv" --device "$1" -o "$out/$1.json"
+    calib/data/attention_pairs.csv --sibling "calib/data/$2/gemm_bf16.csv" --sibling "calib/data/$2/nccl_intranode.csv" \
+    --device "$1" -o "$out/$1.json"
 }
 
 fit h200_sxm h100_sxm

@@ -45,7 +45,7 @@ double gemm_time_s(const struct params *p, int64_t m, int64_t n, int64_t k) {
   const struct gemm_table *t = &p->gemm;
   const struct axis_place pm = axis_find(&t->m, log((double)m)), pn = axis_find(&t->n, log((double)n)),
                           pk = axis_find(&t->k, log((double)k));
-  if (m < t->least[0] || n < t->least[1] || k < t->least[2])
+  if (2 * m < t->least[0] || 2 * n < t->least[1] || 2 * k < t->least[2]) /* half a size less is no news */
     note_outside(p, OUTSIDE_GEMM);
   const double *v = t->log_time + (ptrdiff_t)pm.i * t->n.n * t->k.n;
   double log_time = plane(v, t->k.n, &pn, &pk);
@@ -185,7 +185,8 @@ static double varlen_table_time(const struct attention_table *t, bool backward, 
     sum += share * exp(table_log_time(t, table, log((double)lengths[i]), log_all));
     longest = lengths[i] > longest ? lengths[i] : longest;
   }
-  const double most = table_log_time(t, table, log((double)longest), log(tiles_of(t, (double)kv_heads, longest * group)));
+  const double most =
+      table_log_time(t, table, log((double)longest), log(tiles_of(t, (double)kv_heads, longest * group)));
   return fmax(sum, exp(most));
 }
 

@@ -9,15 +9,16 @@
 
 #include "models/params.h"
 
-/* How GEMM and attention times are made. A table of log time over the logs of the shape, from measured rows (cuBLASLt
- * through torch linear; FlashAttention 3), is interpolated linearly; its nodes rise along every axis, so time rises
- * with work. Below the first node of an axis time stays (a floor of 2.5 us for GEMM, 8 to 12 us for attention); above
- * the last it grows in proportion to the axis, the saturated rate. Tile and wave quantisation are in the rows: m has
- * nodes on both sides of multiples of the tile, attention counts query tiles, dense around one to eight waves of 132
- * SMs. GEMM: m 1..32768, n 32..65536, k 32..65536. Attention: keys per sequence 1..16384 causal (head dims 64, 128,
- * 256) and 1..65536 full (64, 72, 80; 128 and 256 derived from the causal rows); other head dims interpolated, log time
- * in log dim. Median and 90th percentile of the absolute relative error on every fifth row, left out of the table (H200
- * / H100): gemm 2.9 9.6 / 2.9 10.1 %; causal 4.6 15.9 / 4.4 15.3 %; full 3.5 11.3 / 3.5 12.0 %. */
+/* How GEMM and attention times are made. A table of log time over the logs of the shape is interpolated linearly; its
+ * nodes rise along every axis, so time rises with work. Below the first node of an axis time stays (a floor of 2.5 us
+ * for GEMM, 6 to 9 us for attention); above the last it grows in proportion to the axis, the saturated rate.
+ * `calibrate fit` makes the tables from measured rows (cuBLASLt through torch linear; FlashAttention 3): a formula of
+ * the kernels' tiles and waves over 132 SMs, fitted on relative errors, and a correction of what the rows say beyond it
+ * (calib/fit_gemm.c, calib/fit_attention.c); nodes stand on both sides of the steps. GEMM: m 1..32768, n 32..65536,
+ * k 32..65536. Attention: keys per sequence 1..16384 causal (head dims 64, 128, 256) and 1..65536 full (64, 72, 80; 128
+ * and 256 derived from the causal rows); other head dims interpolated, log time in log dim. Error on values that a fit
+ * has not seen, median and 90th percentile, H200: `dcpsim calibrate check --leave-out n --params h200_sxm ROWS` and so
+ * on for m, k, seqlen, batch, heads; the figures are in calib/data/README.md. */
 
 /* bf16 GEMM (m x k) * (k x n). `wgrad`: a weight gradient, which runs a little below a forward GEMM of the same shape.
  */
@@ -25,7 +26,8 @@ double gemm_time_s(const struct params *p, int64_t m, int64_t n, int64_t k);
 double gemm_wgrad_time_s(const struct params *p, int64_t m, int64_t n, int64_t k);
 
 /* Flash attention of `batch` sequences with q_len queries on kv_len keys (causal only with q_len == kv_len). Time is
- * looked up at kv_len keys and batch * kv_heads * ceil(q_len * heads/kv_heads / tile_rows) query tiles. Backward =
+ * looked up at kv_len keys and batch * kv_heads * ceil(q_len * heads/kv_heads / tile_rows) query tiles (a tile that is
+ * not full counts less); 4, 8 or 16 query heads on a key head run faster, as measured, forward only. Backward =
  * forward times a ratio by kv_len (3.6 at 512 keys, 3.1 at 2k, 2.9 to 3.0 from 8k; cuDNN pairs on H200 and H100), made
  * to rise likewise. Against cuDNN on H200 (head dim 128, 2k..32k): forward +3..+22 %, backward +3..+22 %: that library
  * is newer and faster. */
@@ -37,7 +39,8 @@ double attention_forward_time_s(const struct params *p, const struct attention_s
 double attention_backward_time_s(const struct params *p, const struct attention_shape *a);
 
 /* What the shipped rows measured for this shape: the forward kernel and, in the causal rows (a serving build), the
- * write of K and V into a paged cache, which training does not do. For checks against rows only. */
+ * write of K and V into a paged cache and a slower kernel where a single sequence would be split over SMs, neither of
+ * which training has. For checks against rows only. */
 double attention_forward_row_time_s(const struct params *p, const struct attention_shape *a);
 
 /* Variable-length attention inside a pack of n sequences: one launch; the sum of what each sequence costs at its own

@@ -64,7 +64,8 @@ static void make_rise(double *v, size_t total, size_t stride, size_t n) {
 }
 
 static int read_gemm(struct gemm_table *t, const struct json_doc *doc, struct err *err) {
-  static const char *const keys[] = {"source", "formula", "m", "n", "k", "time_ns", "wgrad_factor", "wgrad_source", NULL};
+  static const char *const keys[] = {"source",       "formula",      "m", "n", "k", "time_ns",
+                                     "wgrad_factor", "wgrad_source", NULL};
   json_t *o = NULL;
   if (json_get_object(doc, doc->root, "gemm", true, &o, err) || json_check_keys(doc, o, keys, err) ||
       read_axis(doc, o, "m", &t->m, err) || read_axis(doc, o, "n", &t->n, err) || read_axis(doc, o, "k", &t->k, err) ||
@@ -110,10 +111,9 @@ static double best_attention_rate(const struct attention_table *t, const double 
 
 static int read_attention_row(struct attention_row *r, const struct json_doc *doc, const json_t *table,
                               struct err *err) {
-  static const char *const keys[] = {"block_keys",        "split_tiles",
-                                     "split_slower_frac", "write_values",
-                                     "write_s_per_value", "write_s_per_value_beyond",
-                                     NULL};
+  static const char *const keys[] = {
+      "block_keys", "split_tiles", "split_slower_frac", "write_values", "write_s_per_value", "write_s_per_value_beyond",
+      NULL};
   json_t *o = NULL;
   if (json_get_object(doc, table, "row", false, &o, err))
     return -1;
@@ -145,8 +145,8 @@ static int read_attention_times(double **out, const struct attention_table *t, c
 
 static int read_attention_table(struct attention_table *t, const struct json_doc *doc, json_t *o,
                                 const struct backward_ratio *ratio, struct err *err) {
-  static const char *const keys[] = {"causal", "head_dim", "tile_rows", "tile_fill",  "keys", "tiles",
-                                     "row",    "formula",  "time_ns",   "grouped_ns", "source", "key_write_s_per_byte", NULL};
+  static const char *const keys[] = {"causal", "head_dim", "tile_rows", "tile_fill",  "keys",   "tiles",
+                                     "row",    "formula",  "time_ns",   "grouped_ns", "source", NULL};
   if (!json_is_object(o))
     return json_error(doc, o, err, "each attention table must be an object");
   t->tile_fill = 1;
@@ -359,9 +359,48 @@ static int read_network(struct network_table *t, const struct json_doc *doc, str
   return 0;
 }
 
+static int fit_kind_of(const char *operation) {
+  static const char *const kernels[] = {"gemm", "attention_forward", "attention_backward"};
+  for (int i = 0; i < FIT_COLLECTIVE; i++)
+    if (strcmp(operation, kernels[i]) == 0)
+      return i;
+  for (int i = 0; i < COLLECTIVE_KINDS; i++)
+    if (strcmp(operation, collective_name((enum collective)i)) == 0)
+      return FIT_COLLECTIVE + i;
+  return -1;
+}
+
+/* One standard deviation of a normal error with this median of its size; where most rows are met exactly, because they
+ * are nodes of the table, with this 90th percentile. */
+static double deviation(double median, double p90) { return median > 0.005 ? median / 0.6745 : p90 / 1.645; }
+
+/* The fit's own record of its errors (optional: a hand-made file has none, and its quantities are then not moved). */
+static int read_fit_errors(struct params *p, const struct json_doc *doc, struct err *err) {
+  json_t *fit = NULL, *errors = NULL, *o;
+  size_t i;
+  if (json_get_object(doc, doc->root, "fit", false, &fit, err) ||
+      (fit && json_get_array(doc, fit, "abs_rel_error", false, &errors, err)))
+    return -1;
+  json_array_foreach(errors, i, o) {
+    const char *operation = "";
+    double median = 0, p90 = 0;
+    if (!json_is_object(o))
+      return json_error(doc, o, err, "'abs_rel_error' must hold objects, one per operation");
+    if (json_get_string(doc, o, "operation", true, &operation, err) ||
+        json_get_double(doc, o, "median", true, 0, 100, &median, err) ||
+        json_get_double(doc, o, "p90", true, 0, 100, &p90, err))
+      return -1;
+    int kind = fit_kind_of(operation);
+    if (kind >= 0)
+      p->fit_error[kind] = deviation(median, p90);
+  }
+  return 0;
+}
+
 static int read_all(struct params *p, const struct json_doc *doc, struct err *err) {
-  static const char *const keys[] = {"schema", "gpu",     "source",  "gemm",    "attention", "memory_bound",
-                                     "host",   "in_step", "overlap", "reserve", "network",   "fit",       NULL};
+  static const char *const keys[] = {"schema",       "gpu",  "source",  "gemm",    "attention",
+                                     "memory_bound", "host", "in_step", "overlap", "reserve",
+                                     "network",      "fit",  NULL};
   const char *gpu = "";
   if (json_check_keys(doc, doc->root, keys, err) || json_get_string(doc, doc->root, "gpu", true, &gpu, err))
     return -1;
@@ -369,7 +408,8 @@ static int read_all(struct params *p, const struct json_doc *doc, struct err *er
     return json_error(doc, json_object_get(doc->root, "gpu"), err, "'gpu' is too long");
   strcpy(p->gpu, gpu);
   if (read_gemm(&p->gemm, doc, err) || read_attention(p, doc, err) || read_memory(p, doc, err) ||
-      read_in_step(p, doc, err) || read_scalars(p, doc, err) || read_network(&p->network, doc, err))
+      read_in_step(p, doc, err) || read_scalars(p, doc, err) || read_network(&p->network, doc, err) ||
+      read_fit_errors(p, doc, err))
     return -1;
   return 0;
 }
@@ -443,10 +483,9 @@ bool params_range_warning(const struct params *p, char *text, size_t size) {
   const int outside = atomic_load_explicit(p->outside, memory_order_relaxed);
   if (!outside)
     return false;
-  snprintf(text, size, "parameters '%s' were used outside their measured range:%s%s%s", p->name,
+  snprintf(text, size, "parameters '%s' were used outside their measured range:%s%s", p->name,
            outside & OUTSIDE_GEMM ? " gemm smaller than any measured;" : "",
-           outside & OUTSIDE_HEAD_DIM ? " attention with a head dim beyond those measured;" : "",
-           outside & OUTSIDE_BYTES ? " collectives of fewer bytes than any measured;" : "");
+           outside & OUTSIDE_HEAD_DIM ? " attention with a head dim beyond those measured;" : "");
   text[strlen(text) - 1] = '\0'; /* the last semicolon */
   return true;
 }

@@ -15,10 +15,13 @@ int params_load(struct params **out, const char *name_or_path, struct err *err);
 /* The same from text in memory; `name` is what params_name() says and messages call it. */
 int params_parse(struct params **out, const char *name, const char *text, struct err *err);
 void params_free(struct params *p);
+/* Moves every fitted quantity by a draw from its own error: the fit's recorded one, or the declared one of what no row
+ * gives (params_move.c). Same seed, same shifts; best rates follow, so that bounds still hold. */
+void params_move(struct params *p, uint64_t seed);
 const char *params_name(const struct params *p);   /* as given or found: "h200_sxm" or the path */
 const char *params_sha256(const struct params *p); /* 64 hex digits of the file's bytes */
 void params_list(FILE *out);
-const char *params_gpu(const struct params *p);       /* "h200_sxm": what the rows were measured on */
+const char *params_gpu(const struct params *p); /* "h200_sxm": what the rows were measured on */
 
 /* Whether a shape outside what was measured, on the side where times do not merely grow in proportion (sizes below the
  * smallest, head dims that no table encloses), was asked of any cost function so far; then `text` says what, in a line

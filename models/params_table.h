@@ -41,14 +41,14 @@ struct gemm_table {
 
 /* What measured rows of a serving build have besides the kernel: for checks against rows only. */
 struct attention_row {
-  int64_t block_keys; /* keys of a tile */
+  int64_t block_keys;                    /* keys of a tile */
   double split_tiles, split_slower_frac; /* a sequence of fewer tiles and over four blocks runs slower by this */
   double write_values, write_s_per_value, write_s_per_value_beyond; /* write of K and V: up to write_values a token */
 };
 
-/* Axes: keys per sequence, and query tiles: batch * kv_heads times the tiles of a sequence, whose q_len * heads/kv_heads
- * rows share tiles. A tile that is not full costs `tile_fill` of a full one, and the rest by its rows. `log_grouped`
- * (may be NULL): 4, 8 or 16 query heads on a key head. */
+/* Axes: keys per sequence, and query tiles: batch * kv_heads times the tiles of a sequence, whose q_len *
+ * heads/kv_heads rows share tiles. A tile that is not full costs `tile_fill` of a full one, and the rest by its rows.
+ * `log_grouped` (may be NULL): 4, 8 or 16 query heads on a key head. */
 struct attention_table {
   bool causal;
   int64_t head_dim, tile_rows;
@@ -89,7 +89,16 @@ struct in_step_row {
 };
 
 /* Bits of params.outside: what was asked outside the measured range, where times do not grow in proportion. */
-enum { OUTSIDE_GEMM = 1, OUTSIDE_HEAD_DIM = 2, OUTSIDE_BYTES = 4 };
+enum { OUTSIDE_GEMM = 1, OUTSIDE_HEAD_DIM = 2 };
+
+/* Relative errors (about one standard deviation) of the fitted quantities on their rows. */
+enum fit_kind {
+  FIT_GEMM,
+  FIT_ATTENTION_FORWARD,
+  FIT_ATTENTION_BACKWARD,
+  FIT_COLLECTIVE, /* + enum collective */
+  FIT_KINDS = FIT_COLLECTIVE + COLLECTIVE_KINDS
+};
 
 struct params {
   char *name;
@@ -105,6 +114,7 @@ struct params {
   double overlap_slowdown_frac;
   int64_t reserve_bytes;
   struct network_table network;
+  double fit_error[FIT_KINDS];
 };
 
 #endif

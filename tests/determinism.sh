@@ -57,6 +57,19 @@ files() {
   done
 }
 
+# sweep SPEC: the sorted table of every program, on 1 and 3 threads.
+sweep() {
+  "$first" sweep "$1" -o - -j 1 2>/dev/null | sort >"$work/wanted"
+  for program in $programs; do
+    for threads in 1 3; do
+      "$program" sweep "$1" -o - -j $threads 2>/dev/null | sort | cmp -s - "$work/wanted" || {
+        echo "sweep: '$first' and '$program -j $threads' differ"
+        failed=1
+      }
+    done
+  done
+}
+
 programs=$*
 text="--trace $work/text.txt --model llama2-7b --cluster h200_8x2"
 video="--trace $work/video.csv --model tiny-2d --cluster h200_4x2"
@@ -73,4 +86,10 @@ video="--trace $work/video.csv --model tiny-2d --cluster h200_4x2"
   files 'schedule' simulate $text --policy dcp --schedule
   files 'timeline' simulate $text --policy bucket --steps 1 --timeline
 }
+cat >"$work/sweep.json" <<END
+{"schema": "dcpsim.sweep/1",
+ "base": {"trace": "$work/text.txt", "model": "llama2-7b", "cluster": "h200_8x2", "steps": 5, "policy": "bucket,dcp"},
+ "grid": {"max_length": {"from": 4096, "to": 16384, "factor": 2}, "seed": [0, 1], "memory_cap_frac": [0.7, 0.1]}}
+END
+sweep "$work/sweep.json"
 exit "$failed"

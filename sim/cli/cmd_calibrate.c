@@ -373,7 +373,7 @@ static void help_calibrate(FILE *out) {
           "       dcpsim calibrate fit ROWS.csv... --device NAME -o PARAMS.json\n"
           "                                                       a parameter file from measured rows\n"
           "       dcpsim calibrate check --params P ROWS.csv...   error of a parameter file on measured rows\n"
-          "       dcpsim calibrate check --leave-out COLUMN ROWS.csv... --device NAME\n"
+          "       dcpsim calibrate check --leave-out COLUMN --params P ROWS.csv...\n"
           "                                                       error of refits on the values they had not seen\n"
           "       dcpsim calibrate report --params P ROWS.csv... -o DIR\n"
           "                                                       plots of the errors\n"
@@ -398,9 +398,9 @@ static bool is_help(const char *s) { return strcmp(s, "--help") == 0 || strcmp(s
 static int unknown(int argc, char **argv, struct err *err) {
   const char *name = argc > 1 ? argv[1] : "", *kind = argc > 2 ? argv[2] : "";
   if (!*name)
-    return err_usage(err, "calibrate: a command is missing (import or check; dcpsim calibrate --help)");
+    return err_usage(err, "calibrate: a command is missing (import, fit, check or report; dcpsim calibrate --help)");
   if (strcmp(name, "import") != 0)
-    return err_usage(err, "calibrate: no command '%s' (import or check; dcpsim calibrate --help)", name);
+    return err_usage(err, "calibrate: no command '%s' (import, fit, check or report; dcpsim calibrate --help)", name);
   if (!*kind)
     return err_usage(err, "calibrate import: what is it? (nccl-tests or csv; dcpsim calibrate --help)");
   return err_usage(err, "calibrate import: no format '%s' (nccl-tests or csv; dcpsim calibrate --help)", kind);

@@ -9,11 +9,12 @@
 #include <unistd.h>
 
 #include "calib/check.h"
-#include "calib/fit.h"
+#include "calib/fit_params.h"
 #include "calib/leave_out.h"
 #include "sim/base/json.h"
 #include "sim/base/output.h"
 #include "sim/base/progress.h"
+#include "sim/base/share.h"
 #include "sim/base/units.h"
 #include "sim/cli/cli.h"
 #include "sim/report/plot.h"
@@ -47,7 +48,7 @@ static const struct warning_sink warnings = {print_warning, NULL};
 struct input {
   struct rows *own, *sibling;
   struct fit_source source;
-  struct json_doc constants;
+  struct json_doc constants, defaults;
 };
 
 static int read_files(struct rows **out, const char *const *paths, size_t n, struct err *err) {
@@ -65,10 +66,24 @@ static int read_input(struct input *in, const struct arguments *a, struct err *e
       read_files(&in->own, (const char *const *)a->files, a->n_files, err) ||
       read_files(&in->sibling, a->siblings, a->n_siblings, err))
     return -1;
-  in->source = (struct fit_source){.device = a->device,
-                                   .own = {in->own, a->n_files, NULL},
-                                   .sibling = {in->sibling, a->n_siblings, NULL}};
+  in->source = (struct fit_source){
+      .device = a->device, .own = {in->own, a->n_files, NULL}, .sibling = {in->sibling, a->n_siblings, NULL}};
   return 0;
+}
+
+/* The parameter file that gives what the rows lack, and the device if it is not named. */
+static int read_defaults(struct input *in, struct arguments *a, struct err *err) {
+  char relative[128], path[4096];
+  const char *name = a->params ? a->params : a->device;
+  if (!name)
+    return err_usage(err, "--params is missing: whose device and other sections to take");
+  const bool is_path = strchr(name, '/') || (strlen(name) > 5 && strcmp(name + strlen(name) - 5, ".json") == 0);
+  snprintf(relative, sizeof relative, "calib/params/%.60s.json", name);
+  if (!is_path && share_path(path, sizeof path, relative))
+    return err_usage(err, "unknown parameters '%s'; valid: h200_sxm, h100_sxm, or a JSON file", name);
+  if (json_doc_read(&in->defaults, "parameters", is_path ? name : path, "dcpsim.params/1", err))
+    return -1;
+  return a->device ? 0 : json_get_string(&in->defaults, in->defaults.root, "gpu", true, &a->device, err);
 }
 
 static void release_input(struct input *in, const struct arguments *a) {
@@ -79,6 +94,7 @@ static void release_input(struct input *in, const struct arguments *a) {
   free(in->own);
   free(in->sibling);
   json_doc_release(&in->constants);
+  json_doc_release(&in->defaults);
 }
 
 /* ---- fit ---- */
@@ -101,17 +117,18 @@ out:
 }
 
 #define ROW_OPTIONS                                                                                                    \
-  "  --device NAME     the device of the rows, as in h200_sxm (required); rows whose column used_for does not name\n"  \
-  "                    it are not used\n"                                                                              \
-  "  --sibling ROWS    rows of a device with the same compute units and another memory; may be repeated. Only gemm\n"  \
-  "                    rows are used, to tell which kernel is picked for shapes without a row\n"                       \
+  "  --device NAME     the device of the rows, as in h200_sxm ; rows whose column used_for does not name it\n"         \
+  "                    are not used (fit: required; check: that of --params)\n"                                        \
+  "  --sibling ROWS    rows of a device with the same compute units and ports and another memory; may be repeated.\n"  \
+  "                    gemm: which kernel is picked for shapes without a row; collectives: sizes without a row\n"      \
   "  --constants FILE  constants that no row gives, with their sources (default: calib/data/constants_NAME.json)\n"
 
 static void help_fit(FILE *out) {
-  fprintf(out, "usage: dcpsim calibrate fit ROWS.csv... --device NAME -o PARAMS.json [--sibling ROWS.csv]\n\n"
-               "Fits a parameter file to measured rows (relative errors, outliers weigh less). The same rows give the\n"
-               "same bytes. The file names its rows with their SHA-256, its error on them and their ranges.\n\n" ROW_OPTIONS
-               "  -o FILE           parameter file to write, - for stdout (required)\n");
+  fprintf(out,
+          "usage: dcpsim calibrate fit ROWS.csv... --device NAME -o PARAMS.json [--sibling ROWS.csv]\n\n"
+          "Fits a parameter file to measured rows (relative errors, outliers weigh less). The same rows give the\n"
+          "same bytes. The file names its rows with their SHA-256, its error on them and their ranges.\n\n" ROW_OPTIONS
+          "  -o FILE           parameter file to write, - for stdout (required)\n");
 }
 
 /* ---- check --leave-out ---- */
@@ -199,7 +216,8 @@ static int leave_out_rows(const struct leave_out *l, const struct input *in, con
   return rc;
 }
 
-static int run_leave_out(const struct arguments *a, struct err *err) {
+static int run_leave_out(const struct arguments *given, struct err *err) {
+  struct arguments copy = *given, *a = &copy;
   struct input in = {.own = NULL};
   struct leave_out result = {.n_groups = 0};
   struct progress bar = {.enabled = false};
@@ -208,8 +226,9 @@ static int run_leave_out(const struct arguments *a, struct err *err) {
   int rc = -1;
   if (!a->column)
     return err_usage(err, "--leave-out is missing");
-  if (read_input(&in, a, err))
+  if (read_defaults(&in, a, err) || read_input(&in, a, err))
     goto out;
+  in.source.defaults = in.defaults.root;
   rc = leave_out_run(&result, &in.source, &in.constants, &options, err);
   if (bar.total > 0)
     progress_finish(&bar);
@@ -230,13 +249,15 @@ out:
 }
 
 static void help_leave_out(FILE *out) {
-  fprintf(out, "usage: dcpsim calibrate check --leave-out COLUMN ROWS.csv... --device NAME [--sibling ROWS.csv] [--json]\n\n"
-               "Refits without each interior value of a column in turn and prints the error on the rows left out: what a\n"
-               "fit says of shapes that it has not seen. Apart, the two largest values are left out together.\n\n"
-               "  --leave-out COLUMN  gemm m, n, k; attention seqlen, batch, heads; collectives bytes\n" ROW_OPTIONS
-               "  --csv FILE        also write every row left out with its prediction (s)\n"
-               "  --json            print dcpsim.check/1 instead of a table; errors as fractions\n"
-               "  -j N              refits at a time (default: the number of processors)\n");
+  fprintf(out,
+          "usage: dcpsim calibrate check --leave-out COLUMN --params P ROWS.csv... [--sibling ROWS.csv] [--json]\n\n"
+          "Refits without each interior value of a column in turn and prints the error on the rows left out: what a\n"
+          "fit says of shapes that it has not seen. Apart, the two largest values are left out together.\n\n"
+          "  --leave-out COLUMN  gemm m, n, k; attention seqlen, batch, heads; collectives bytes\n"
+          "  --params P        a shipped name or a file: its device, and what the rows do not refit "
+          "(required)\n" ROW_OPTIONS "  --csv FILE        also write every row left out with its prediction (s)\n"
+          "  --json            print dcpsim.check/1 instead of a table; errors as fractions\n"
+          "  -j N              refits at a time (default: the number of processors)\n");
 }
 
 /* ---- report ---- */
@@ -306,7 +327,7 @@ static void help_report(FILE *out) {
 
 static const struct subcommand subcommands[] = {
     {"fit", "dosk", run_fit, help_fit},
-    {"check", "dlskcjt", run_leave_out, help_leave_out},
+    {"check", "dlskcjtP", run_leave_out, help_leave_out},
     {"report", "PoC", run_report, help_report},
 };
 

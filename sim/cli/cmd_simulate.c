@@ -70,6 +70,9 @@ static void warn(const struct experiment *x, const struct policy_result *results
   for (int i = 0; i < x->n_policies; i++)
     if (results[i].steps == 0)
       log_warn("policy '%s' ran no step: its rule dropped every sample", results[i].name);
+  char text[256];
+  if (params_range_warning(x->params, text, sizeof text))
+    log_warn("%s", text);
 }
 
 static int simulate(const struct experiment_options *o, struct err *err) {

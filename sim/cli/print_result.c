@@ -22,36 +22,44 @@ static int64_t tokens_left_out(const struct policy_result *r) {
   return r->tokens_dropped + r->tokens_infeasible + r->tokens_overlong + r->tokens_cut;
 }
 
+/* "1.53x (1.47-1.60)", with a ? where the interval spans 1. */
+static void speedup_text(const struct policy_result *r, char *buf, size_t size) {
+  const double *interval = r->speedup_interval;
+  int n = snprintf(buf, size, "%.2fx", r->speedup);
+  if (interval[0] < interval[1])
+    snprintf(buf + n, size - (size_t)n, " (%.2f-%.2f)%s", interval[0], interval[1],
+             interval[0] < 1 && interval[1] > 1 ? "?" : " ");
+}
+
 static void print_throughput(FILE *out, const struct experiment *x, const struct policy_result *results) {
-  fprintf(out, "%-14s %11s %8s %12s %10s %11s %11s %11s %5s %7s %7s %8s %9s %9s\n", "policy", "tokens/s", "speedup",
-          "tokens/step", "steps", "step mean", "step p95", "time", "SP", "MFU %", "HFU %", "peak GiB", "> bound %",
-          "left out %");
+  fprintf(out, "%-26s %9s %-19s %11s %9s %10s %10s %10s %4s %9s %9s %10s\n", "policy", "tokens/s", "  speedup",
+          "tokens/step", "steps", "step mean", "step p95", "time", "SP", "peak GiB", "> bound %", "left out %");
   for (int i = 0; i < x->n_policies; i++) {
     const struct policy_result *r = &results[i];
-    char sp[16] = "-", speedup[16];
+    char sp[16] = "-", speedup[48];
     if (r->sp > 0)
       snprintf(sp, sizeof sp, "%d", r->sp);
-    snprintf(speedup, sizeof speedup, "%.2fx", r->speedup);
-    fprintf(out, "%-14s %11s %8s %12s %10s %11s %11s %11s %5s %7.1f %7.1f %8.1f %9.1f %9.2f\n", r->name,
+    speedup_text(r, speedup, sizeof speedup);
+    fprintf(out, "%-26s %9s   %-17s %11s %9s %10s %10s %10s %4s %9.1f %9.1f %10.2f\n", r->name,
             si_text(r->tokens_per_s).text, speedup, si_text(r->tokens_per_step).text, grouped_text(r->steps).text,
             duration_text(r->step_time_s_mean).text, duration_text(r->step_time_s_p95).text,
-            duration_text(r->time_s).text, sp, 100 * r->mfu_frac, 100 * r->hfu_frac,
-            (double)r->peak_memory_bytes / GIB_BYTES, 100 * r->bound_gap_frac,
+            duration_text(r->time_s).text, sp, (double)r->peak_memory_bytes / GIB_BYTES, 100 * r->bound_gap_frac,
             percent((double)tokens_left_out(r), (double)x->trace_tokens));
   }
 }
 
 static void print_shares(FILE *out, const struct experiment *x, const struct policy_result *results) {
-  fprintf(out, "\nTime of all ranks, %% of it            -- communication --\n");
-  fprintf(out, "%-14s %8s %8s %10s %9s %10s %10s %7s %7s   %14s %11s\n", "policy", "compute", "padding", "recompute",
-          "SP exch.", "grad sync", "optimizer", "host", "idle", "padded tokens %", "imbalance %");
+  fprintf(out, "\nTime of all ranks, %% of it                       -- communication --\n");
+  fprintf(out, "%-26s %7s %8s %10s %9s %10s %10s %6s %6s   %15s %11s %6s %6s\n", "policy", "compute", "padding",
+          "recompute", "SP exch.", "grad sync", "optimizer", "host", "idle", "padded tokens %", "imbalance %", "MFU %",
+          "HFU %");
   for (int i = 0; i < x->n_policies; i++) {
     const struct policy_result *r = &results[i];
     const double *s = r->share;
-    fprintf(out, "%-14s %8.1f %8.1f %10.1f %9.1f %10.1f %10.1f %7.1f %7.1f   %15.1f %11.1f\n", r->name,
+    fprintf(out, "%-26s %7.1f %8.1f %10.1f %9.1f %10.1f %10.1f %6.1f %6.1f   %15.1f %11.1f %6.1f %6.1f\n", r->name,
             100 * s[SHARE_COMPUTE], 100 * s[SHARE_PADDING], 100 * s[SHARE_RECOMPUTE], 100 * s[SHARE_SP_EXCHANGE],
             100 * s[SHARE_GRAD_SYNC], 100 * s[SHARE_OPTIMIZER], 100 * s[SHARE_HOST], 100 * s[SHARE_IDLE],
-            100 * r->padding_frac, 100 * r->imbalance_frac);
+            100 * r->padding_frac, 100 * r->imbalance_frac, 100 * r->mfu_frac, 100 * r->hfu_frac);
   }
 }
 
@@ -100,9 +108,20 @@ static void note_policy(FILE *out, const struct experiment *x, const struct poli
   if (r->steps_over_tokens > 0)
     fprintf(out, "  %s: %s steps exceed --tokens-per-step even so; %s makes micro-batches smaller\n", r->name,
             grouped_text(r->steps_over_tokens).text, r->pack_tokens ? "--pack-tokens N" : "--batch N");
+}
+
+static void note_interval(FILE *out, const struct experiment *x, const struct policy_result *results) {
+  bool any = false;
+  for (int i = 0; i < x->n_policies; i++)
+    any = any || results[i].speedup_interval[0] < results[i].speedup_interval[1];
+  if (!any)
+    return;
+  fprintf(out, "  (low-high):");
+  if (x->options.draws > 0)
+    fprintf(out, " every fitted quantity moved by its own fit error, %lld draws;", (long long)x->options.draws);
   if (x->options.seeds > 1)
-    fprintf(out, "  %s: speedup %.3fx to %.3fx over %lld shuffles\n", r->name, r->speedup_interval[0],
-            r->speedup_interval[1], (long long)x->options.seeds);
+    fprintf(out, " %lld shuffles;", (long long)x->options.seeds);
+  fprintf(out, " ? marks an interval that spans 1: no difference shown\n");
 }
 
 static bool differ_in_samples(const struct experiment *x, const struct policy_result *results) {
@@ -115,6 +134,7 @@ static bool differ_in_samples(const struct experiment *x, const struct policy_re
 static void print_notes(FILE *out, const struct experiment *x, const struct policy_result *results) {
   fprintf(out, "\nNotes\n  tokens are real tokens, without padding; speedup is tokens/s over %s's\n",
           results[x->baseline].name);
+  note_interval(out, x, results);
   if (x->trace.skipped_bad > 0)
     fprintf(out, "  %s bad values of the trace skipped\n", grouped_text(x->trace.skipped_bad).text);
   if (x->samples_overlong > 0) {

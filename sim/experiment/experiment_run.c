@@ -73,35 +73,12 @@ static void run_on_threads(const struct experiment *x, struct job *jobs, int n) 
   pthread_cond_destroy(&p.finished);
 }
 
-/* The second best so far among the runs of this one's policy, as runs before it tell; 0: there are not two. Only the
- * best two of the SP degrees are reported, so a run that cannot get among them need not go on. */
-static double second_best(const struct job *jobs, int i) {
-  double best = 0, second = 0;
-  for (int k = 0; k < i; k++) {
-    double v = jobs[k].result.tokens_per_s;
-    if (jobs[k].policy != jobs[i].policy)
-      continue;
-    second = fmax(second, fmin(best, v));
-    best = fmax(best, v);
-  }
-  return second;
-}
-
-/* On this thread. Only the first pass compares SP degrees: later runs have one each. */
-static void run_here(struct job *jobs, int n, bool compare_sps) {
-  for (int i = 0; i < n; i++) {
-    if (compare_sps)
-      jobs[i].beaten_tokens_per_s = second_best(jobs, i);
-    job_run(&jobs[i]);
-  }
-}
-
 /* Runs all; the error of the first job (in order) that failed. */
-static int run_jobs(const struct experiment *x, struct job *jobs, int n, bool compare_sps, struct err *err) {
-  if (x->shared) /* what is shared belongs to this thread */
-    run_here(jobs, n, compare_sps);
-  else
+static int run_jobs(const struct experiment *x, struct job *jobs, int n, struct err *err) {
+  if (!x->shared)
     run_on_threads(x, jobs, n);
+  for (int i = 0; x->shared && i < n; i++) /* what is shared belongs to this thread */
+    job_run(&jobs[i]);
   for (int i = 0; i < n; i++)
     if (jobs[i].rc < 0) {
       if (err)
@@ -211,6 +188,63 @@ static void compare(const struct experiment *x, struct policy_result *results, c
   }
 }
 
+/* ---- How much speedups move when every fitted quantity moves by its own fit error ---- */
+
+#define DRAW_STEPS 32 /* of a shuffled epoch: enough to tell by how much a speedup moves */
+
+/* The first steps of every policy, at its chosen SP, with the parameters of draw `draw` (0: as they are). */
+static int run_draw(const struct experiment *x, const struct policy_result *results, int64_t draw, double *tokens_per_s,
+                    struct err *err) {
+  struct experiment moved = *x;
+  struct job jobs[MAX_POLICIES];
+  if (params_load(&moved.params, params_name(x->params), err) < 0)
+    return -1;
+  if (draw > 0)
+    params_move(moved.params, (uint64_t)(x->options.seed + draw));
+  moved.system.params = moved.params;
+  moved.shared = NULL;
+  moved.options.steps = x->options.steps > 0 ? int64_min(x->options.steps, DRAW_STEPS) : DRAW_STEPS;
+  struct sample_cost *costs = sample_costs(&moved);
+  for (int i = 0; i < x->n_policies; i++)
+    jobs[i] = (struct job){.x = &moved,
+                           .policy = i,
+                           .sp = results[i].sp,
+                           .seed = (uint64_t)x->options.seed,
+                           .costs = costs,
+                           .explain_step = -1};
+  int rc = run_jobs(&moved, jobs, x->n_policies, err);
+  for (int i = 0; i < x->n_policies; i++)
+    tokens_per_s[i] = jobs[i].result.tokens_per_s;
+  free(costs);
+  params_free(moved.params);
+  return rc;
+}
+
+/* Widens every interval by the draws: all policies of a draw share its parameters. */
+static int compare_draws(const struct experiment *x, struct policy_result *results, struct err *err) {
+  double unmoved[MAX_POLICIES], moved[MAX_POLICIES], least[MAX_POLICIES], most[MAX_POLICIES];
+  if (x->options.draws == 0 || x->n_policies == 1)
+    return 0;
+  for (int i = 0; i < x->n_policies; i++)
+    least[i] = most[i] = 1;
+  if (run_draw(x, results, 0, unmoved, err) < 0)
+    return -1;
+  for (int64_t d = 1; d <= x->options.draws; d++) {
+    if (run_draw(x, results, d, moved, err) < 0)
+      return -1;
+    for (int i = 0; i < x->n_policies; i++) {
+      double change = ratio(ratio(moved[i], moved[x->baseline]), ratio(unmoved[i], unmoved[x->baseline]));
+      least[i] = change > 0 ? fmin(least[i], change) : least[i];
+      most[i] = fmax(most[i], change);
+    }
+  }
+  for (int i = 0; i < x->n_policies; i++) {
+    results[i].speedup_interval[0] *= least[i];
+    results[i].speedup_interval[1] *= most[i];
+  }
+  return 0;
+}
+
 int experiment_run(const struct experiment *x, struct experiment_outputs *outputs, struct policy_result *results,
                    struct err *err) {
   struct tries tries[MAX_POLICIES];
@@ -222,7 +256,7 @@ int experiment_run(const struct experiment *x, struct experiment_outputs *output
   for (int i = 0; outputs && i < x->n_policies; i++)
     if (tries[i].n_sps == 1 && wants_files(&outputs[i]))
       jobs[tries[i].first_job].outputs = &outputs[i];
-  if (run_jobs(x, jobs, n_jobs, true, err) < 0)
+  if (run_jobs(x, jobs, n_jobs, err) < 0)
     goto out;
   for (int i = 0; i < x->n_policies; i++)
     choose(&jobs[tries[i].first_job], tries[i].n_sps, &results[i]);
@@ -230,10 +264,10 @@ int experiment_run(const struct experiment *x, struct experiment_outputs *output
   add_output_jobs(x, costs, tries, outputs, results, more, &n_more);
   int first_seed_job = n_more;
   add_seed_jobs(x, costs, results, more, &n_more);
-  if (n_more > 0 && run_jobs(x, more, n_more, false, err) < 0)
+  if (n_more > 0 && run_jobs(x, more, n_more, err) < 0)
     goto out;
   compare(x, results, more + first_seed_job);
-  rc = 0;
+  rc = compare_draws(x, results, err);
 out:
   free(costs);
   free(jobs);

@@ -462,15 +462,7 @@ static void finish_schedule(const struct run *r) {
 
 /* ---- The whole run ---- */
 
-/* Whether even all tokens of the trace, were they done by now, would leave this run behind. */
-static bool is_beaten(const struct run *r) {
-  const struct experiment *x = r->x;
-  double tokens = (double)(x->trace_tokens - x->tokens_overlong - x->tokens_cut);
-  return r->job->beaten_tokens_per_s > 0 &&
-         tokens < 0.999999 * r->job->beaten_tokens_per_s * s_from_ns(r->clock_ns); /* rounding must not decide */
-}
-
-/* Goes through the iterations; 1: stopped early, beaten; 0; -1. */
+/* Goes through the iterations; 0 or -1. */
 static int run_all(struct run *r) {
   struct job *j = r->job;
   int64_t limit = r->x->options.steps > 0 ? r->x->options.steps : INT64_MAX;
@@ -481,8 +473,6 @@ static int run_all(struct run *r) {
     } else if (j->explain_step < 0) {
       if (simulate_iteration(r) < 0)
         return -1;
-      if (is_beaten(r))
-        return 1;
     } else {
       draw_faults(r);
       if (step == j->explain_step) {
@@ -497,14 +487,10 @@ static int run_all(struct run *r) {
 
 void job_run(struct job *j) {
   struct run r;
-  bool beaten = false;
   j->rc = run_open(&r, j);
-  if (j->rc == 0) {
-    int rc = run_all(&r);
-    beaten = rc > 0;
-    j->rc = rc < 0 ? -1 : 0;
-  }
-  if (j->rc == 0 && !beaten && j->explain_step < 0) {
+  if (j->rc == 0)
+    j->rc = run_all(&r);
+  if (j->rc == 0 && j->explain_step < 0) {
     finish_result(&r);
     if (j->outputs && j->outputs->schedule)
       finish_schedule(&r);

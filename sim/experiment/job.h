@@ -18,9 +18,8 @@ struct job {
   struct experiment_plan *plan;       /* not NULL: plan only, nothing is played */
   const struct sample_cost *costs;    /* of metrics.h, per entry of x->samples; not needed to plan */
   _Atomic int64_t *samples_done;      /* for the progress bar */
-  double beaten_tokens_per_s;         /* > 0: the run may stop once it is certain to end below this */
   /* out */
-  struct policy_result result; /* all 0 when it stopped so */
+  struct policy_result result;
   int rc;
   struct err err;
 };

@@ -51,6 +51,9 @@ static const struct option_spec specs[] = {
      .help =
          "repeat with N shuffles (seed, seed + 1, ...); speedup_interval is the smallest and the largest speedup, all "
          "else is of the first seed"},
+    {"draws", 0, "N", TYPE_INT, AT(draws), .initial = "8", .min = 0, .max = MAX_SEEDS, .commands = OPTIONS_SIMULATE,
+     .help = "repeat the first 32 steps with every fitted quantity moved by its own fit error, N times: "
+             "speedup_interval spans the speedups; 0: no interval"},
     {"no-shuffle", 0, NULL, TYPE_FLAG, AT(no_shuffle), .commands = BOTH, .help = "samples arrive in file order"},
     {"profile", 0, "FILE", TYPE_TEXT, AT(profile), .unset = "the cost models", .commands = OPTIONS_PLAN,
      .help = "measured bucket times (dcpsim.profile/1); then no trace, model or cluster"},

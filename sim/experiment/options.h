@@ -25,7 +25,7 @@ struct experiment_options {
   bool skip_bad;
   char *policy;   /* comma list, as given */
   char *baseline; /* NULL: bucket, else the first named */
-  int64_t seed, seeds;
+  int64_t seed, seeds, draws;
   bool no_shuffle;
   char *profile; /* plan only: measured bucket times */
   /* how much */

@@ -119,22 +119,21 @@ static void draw_panel(const struct panel *p, int index, struct gnuplot *g) {
   summarize(p, text, sizeof text);
   fprintf(g->script, "$rows%d << EOD\n", index);
   for (size_t i = 0; i < p->n; i++)
-    fprintf(g->script, "%.5g %.4g\n", p->time_s[i],
-            fmax(-OUTSIDE_PERCENT, fmin(OUTSIDE_PERCENT, 100 * p->error[i])));
-  fputs("EOD\nunset label\nset label ", g->script);
+    fprintf(g->script, "%.5g %.4g\n", p->time_s[i], fmax(-OUTSIDE_PERCENT, fmin(OUTSIDE_PERCENT, 100 * p->error[i])));
+  fputs("EOD\nset label ", g->script);
   gnuplot_text(g->script, p->title, 0);
-  fprintf(g->script, " at graph 0.02, graph 1.06 textcolor rgb '#%06X'\nset label ", COLOUR_TEXT);
+  fprintf(g->script, " at graph 0, graph 1.19 textcolor rgb '#%06X'\nset label ", COLOUR_TEXT);
   gnuplot_text(g->script, text, 0);
   fprintf(g->script,
-          " at graph 0.98, graph 1.06 right textcolor rgb '#%06X'\n"
-          "plot 0 lc rgb '#%06X' lw 1, $rows%d using 1:2 with points pt 7 ps 0.12 lc rgb '#%06X'\n",
+          " at graph 0, graph 1.07 textcolor rgb '#%06X'\n"
+          "plot 0 lc rgb '#%06X' lw 1, $rows%d using 1:2 with points pt 7 ps 0.12 lc rgb '#%06X'\nunset label\n",
           COLOUR_FAINT, COLOUR_TEXT, index, p->colour);
 }
 
 static int draw(const struct plot_input *in, struct gnuplot *g, struct err *err) {
   struct panel panels[PANELS] = {[GEMM] = {.title = "gemm", .colour = COLOUR_BLUE},
-                                 [CAUSAL] = {.title = "attention forward, causal", .colour = COLOUR_VERMILLION},
-                                 [FULL] = {.title = "attention forward, full", .colour = COLOUR_ORANGE},
+                                 [CAUSAL] = {.title = "causal attention", .colour = COLOUR_VERMILLION},
+                                 [FULL] = {.title = "full attention", .colour = COLOUR_ORANGE},
                                  [PLAIN] = {.title = "attention backward", .colour = COLOUR_PURPLE},
                                  [COLLECTIVE] = {.title = "collectives", .colour = COLOUR_GREEN},
                                  [OTHER] = {.title = "other", .colour = COLOUR_SKY}};
@@ -144,10 +143,11 @@ static int draw(const struct plot_input *in, struct gnuplot *g, struct err *err)
   if (rc == 0 && shown == 0)
     rc = err_set(err, "rows '%s' hold no predicted row", in->path);
   if (rc == 0) {
-    gnuplot_title(g, "Predicted against measured kernel times", NULL);
+    gnuplot_title(g, "Predicted against measured kernel times",
+                  "error of every row, predicted over measured less 1; beyond 40 percent on the edge");
     fprintf(g->script,
-            "set multiplot layout %d,%d margins screen 0.08,0.98,0.12,0.83 spacing 0.07,0.14\n"
-            "set logscale x\nset format x '10^{%%T}'\nset yrange [-%g:%g]\nset ytics 20\nset grid xtics ytics\n"
+            "set multiplot layout %d,%d margins screen 0.07,0.98,0.11,0.76 spacing 0.07,0.21\n"
+            "set logscale x\nset format x '1e%%T'\nset yrange [-%g:%g]\nset ytics 20\nset grid xtics ytics\n"
             "set key off\nset xlabel 'measured time, s' offset 0,0.6\nset ylabel 'error, percent' offset 1,0\n",
             shown > 2 ? 2 : 1, shown > 2 ? (shown + 1) / 2 : shown, OUTSIDE_PERCENT, OUTSIDE_PERCENT);
     for (int i = 0, index = 0; i < PANELS; i++)

@@ -119,7 +119,7 @@ static void write_titles(struct gnuplot *g, const struct sweep_view *v, int fiel
   gnuplot_title(g, title, subtitle);
   fprintf(g->script, "set ylabel '%s'\nset xlabel ", unit);
   gnuplot_text(g->script, v->fields[field].name, 40);
-  fputs(v->fields[field].numbers ? "\n" : " offset 0,-0.8\n", g->script);
+  fputs(v->fields[field].numbers ? "\n" : " offset 0,-1.3\n", g->script);
 }
 
 static int draw(const struct plot_input *in, struct gnuplot *g, struct err *err) {
@@ -137,7 +137,7 @@ static int draw(const struct plot_input *in, struct gnuplot *g, struct err *err)
   bool bands = write_data(g, &v, axes[0], unit);
   write_titles(g, &v, axes[0], bands, unit_name);
   write_axis(g, &v.fields[axes[0]]);
-  fputs("set yrange [0:*]\nset tmargin screen 0.765\nset bmargin 3.5\nset rmargin 3\nplot ", g->script);
+  fputs("set yrange [0:*]\nset tmargin screen 0.765\nset bmargin 4.2\nset rmargin 3\nplot ", g->script);
   for (int p = 0; p < v.n_policies && bands; p++)
     fprintf(g->script, "$policy%d using 1:3:4 with filledcurves fs transparent solid 0.15 noborder lc rgb '#%06X', ", p,
             colours[p % COLOURS]);

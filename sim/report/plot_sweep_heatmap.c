@@ -137,10 +137,10 @@ static void draw_view(struct gnuplot *g, const struct sweep_view *v, const int a
   fprintf(g->script,
           "set palette defined (0 '#%06X', 1 '#%06X')\nset cbrange [%.9g:%.9g]\nset format cb '%%.2fx'\n"
           "set xrange [-0.5:%zu.5]\nset yrange [-0.5:%zu.5]\nunset grid\nunset border\nunset xtics\nunset ytics\n"
-          "set tmargin screen 0.83\nset bmargin 3.5\nset lmargin %zu\nset rmargin 11\nset xlabel ",
+          "set tmargin screen 0.83\nset bmargin 4.2\nset lmargin %zu\nset rmargin 11\nset xlabel ",
           LOW_COLOUR, HIGH_COLOUR, low, high, x->n - 1, y->n - 1, longest_value(y) + 5);
   gnuplot_text(g->script, x->name, 40);
-  fputs(" offset 0,-0.8\nset ylabel ", g->script);
+  fputs(" offset 0,-1.3\nset ylabel ", g->script);
   gnuplot_text(g->script, y->name, 40);
   fprintf(g->script, " offset -%zu,0\nplot $cells using 1:2:3:4:5:6:7 with boxxyerror lc palette\n", longest_value(y));
   free(cells);

@@ -108,6 +108,7 @@ static int read_row(struct sweep_view *v, const char *path, long line, char *con
     return 0;
   }
   row.point = (int64_t)point;
+  row.line = v->n_rows;
   row.policy = policy_index(v, cells[c->policy]);
   if (row.policy < 0)
     return err_set(err, "'%s' line %ld: more than %d policies", path, line, SWEEP_VIEW_POLICIES);
@@ -155,7 +156,29 @@ static int by_point(const void *a, const void *b) {
   const struct sweep_row *x = a, *y = b;
   if (x->point != y->point)
     return x->point < y->point ? -1 : 1;
-  return x->policy - y->policy;
+  return x->line < y->line ? -1 : x->line > y->line;
+}
+
+/* Numbers the policies as they appear in the sorted rows. */
+static void sort_policies(struct sweep_view *v) {
+  int place[SWEEP_VIEW_POLICIES], n = 0;
+  char *sorted[SWEEP_VIEW_POLICIES];
+  for (int i = 0; i < v->n_policies; i++)
+    place[i] = -1;
+  for (size_t r = 0; r < v->n_rows; r++) {
+    int old = v->rows[r].policy;
+    if (place[old] < 0) {
+      place[old] = n;
+      sorted[n++] = v->policies[old];
+    }
+    v->rows[r].policy = place[old];
+  }
+  for (int i = 0; i < v->n_policies; i++)
+    if (place[i] < 0) /* ran no step anywhere */
+      free(v->policies[i]);
+  v->n_policies = n;
+  for (int i = 0; i < n; i++)
+    v->policies[i] = sorted[i];
 }
 
 /* Sorts the values of a field, by number or by first point; `place`: of each old index. */
@@ -188,6 +211,7 @@ static void sort_values(struct sweep_view *v, int field, int *place) {
 
 static void sort(struct sweep_view *v) {
   qsort(v->rows, v->n_rows, sizeof *v->rows, by_point);
+  sort_policies(v);
   for (int i = 0; i < v->n_fields; i++) {
     int *place = xmalloc(size_mul(v->fields[i].n + 1, sizeof *place));
     sort_values(v, i, place);

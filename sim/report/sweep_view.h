@@ -21,6 +21,7 @@ struct swept_field {
 
 struct sweep_row {
   int64_t point;
+  size_t line; /* of the rows in the file */
   int policy;
   int value[SWEEP_VIEW_FIELDS]; /* index into the field's values */
   double speedup, tokens_per_s;
@@ -29,7 +30,7 @@ struct sweep_row {
 struct sweep_view {
   struct swept_field fields[SWEEP_VIEW_FIELDS];
   int n_fields;
-  char *policies[SWEEP_VIEW_POLICIES];
+  char *policies[SWEEP_VIEW_POLICIES]; /* as they appear by point */
   int n_policies;
   struct sweep_row *rows; /* by point; failed points and runs without a step are left out */
   size_t n_rows, cap;

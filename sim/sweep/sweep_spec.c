@@ -231,6 +231,7 @@ static int check_required(const struct sweep_spec *s, struct err *err) {
 
 static int finish(struct sweep_spec *s, struct err *err) {
   options_init(&s->base);
+  s->base.draws = 0; /* a point is one run, unless the base asks for more */
   if (fill(s, err) == 0 && check_required(s, err) == 0)
     return 0;
   sweep_spec_release(s);

@@ -44,6 +44,7 @@ says llama2-7b list models
 says h200_8x4 list clusters
 says wikipedia list traces
 says h200_sxm list params
+says 'dcpsim.sweep/1' sweep --help
 refuses "did you mean 'simulate'" simulat
 refuses 'valid: simulate' 'nosuch!'
 refuses "did you mean 'models'" list model

@@ -40,10 +40,27 @@ printf 'op,dtype,m,n,k,time_s\ngemm,bf16,4096,4096,4096,2e-4\n' >"$work/good.csv
 printf 'op,dtype,m,n,k,time_s\ngemm,bf16,4096,x,4096,2e-4\n' >"$work/bad.csv"
 printf 'op,dtype,m,n,k,time_s\ngemm,fp8,1,1,1,2e-4\n' >"$work/fp8.csv"
 
-refuse 2 'a command is missing (import or check'
-refuse 2 "no command 'nope' (import or check" nope
+refuse 2 'a command is missing (import, fit, check or report'
+refuse 2 "no command 'nope' (import, fit, check or report" nope
 refuse 2 'what is it? (nccl-tests or csv' import
 refuse 2 "no format 'nccl' (nccl-tests or csv" import nccl "$work/good.csv"
+
+refuse 2 'device is missing' fit -o "$work/p.json" "$work/good.csv"
+refuse 2 '\-o is missing' fit --device h200_sxm "$work/good.csv"
+refuse 2 "no constants for device 'b300'" fit --device b300 -o "$work/p.json" "$work/good.csv"
+refuse 1 'rows are too few to fit' fit --device h200_sxm -o "$work/p.json" "$work/good.csv"
+refuse 1 "'m' must be an integer\|'n' must be an integer" fit --device h200_sxm -o "$work/p.json" "$work/bad.csv"
+refuse 2 'expected at least one file' fit --device h200_sxm -o "$work/p.json"
+refuse 2 "no column 'dtype' to leave out" check --leave-out dtype --device h200_sxm "$work/good.csv"
+refuse 1 'no rows with three values' check --leave-out m --device h200_sxm "$work/good.csv"
+refuse 2 'params is missing' report -o "$work/report" "$work/good.csv"
+if [ -e "$work/p.json" ]; then
+  echo "calibrate fit left a file after an error"
+  failed=1
+fi
+accept fit --help
+accept check --leave-out m --help
+accept report --help
 
 refuse 2 'expected at least one file, got 0' import nccl-tests
 refuse 2 "'--nope'" import nccl-tests --nope
@@ -73,7 +90,6 @@ refuse 1 "no column 'op'" import csv "$work/noise.txt"
 
 refuse 2 '\--params is missing' check "$work/good.csv"
 refuse 2 'expected at least one file, got 0' check --params h200_sxm
-refuse 2 '\--leave-out' check --params h200_sxm --leave-out m "$work/good.csv"
 refuse 2 '\--by nope: rows .* has no such column (there are op' check --params h200_sxm --by nope "$work/good.csv"
 refuse 2 'both write to stdout' check --params h200_sxm --json --csv - "$work/good.csv"
 refuse 2 'unknown cluster' check --params h200_sxm --cluster nope "$work/good.csv"

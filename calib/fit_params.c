@@ -1,4 +1,4 @@
-#include "calib/fit.h"
+#include "calib/fit_params.h"
 
 #include <gsl/gsl_errno.h>
 #include <gsl/gsl_version.h>
@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "calib/check.h"
+#include "calib/number_list.h"
 #include "calib/text_file.h"
 #include "sim/base/sha256.h"
 #include "sim/base/share.h"
@@ -44,15 +45,25 @@ static int replace(char **section, char *text) {
   return 0;
 }
 
+/* A section of the defaults, if the section is still missing and there are any. */
+static void take_default(char **section, const struct fit_source *source, const char *key) {
+  const json_t *value = source->defaults ? json_object_get(source->defaults, key) : NULL;
+  if (!*section && value)
+    *section = json_dumps(value, JSON_COMPACT);
+}
+
 int fit_update(struct fit_sections *sections, int which, const struct fit_source *source,
                const struct json_doc *constants, struct err *err) {
   gsl_set_error_handler_off();
-  if (which & FIT_GEMM && replace(&sections->gemm, fit_gemm(source, constants, err)))
+  if (which & SECTION_GEMM && replace(&sections->gemm, fit_gemm(source, constants, err)))
     return -1;
-  if (which & FIT_ATTENTION && replace(&sections->attention, fit_attention(source, err)))
+  if (which & SECTION_ATTENTION && replace(&sections->attention, fit_attention(source, err)))
     return -1;
-  if (which & FIT_NETWORK && replace(&sections->network, fit_network(source, constants, err)))
+  if (which & SECTION_NETWORK && replace(&sections->network, fit_network(source, constants, err)))
     return -1;
+  take_default(&sections->gemm, source, "gemm");
+  take_default(&sections->attention, source, "attention");
+  take_default(&sections->network, source, "network");
   return 0;
 }
 
@@ -75,15 +86,18 @@ char *fit_text(const struct fit_sections *sections, const struct fit_source *sou
   fprintf(out, "{\n  \"schema\": \"dcpsim.params/1\",\n  \"gpu\": \"%s\",\n  \"source\": ", source->device);
   for (size_t i = 0; i < 1 + sizeof copied / sizeof *copied; i++) {
     const char *key = i == 0 ? "source" : copied[i - 1];
-    char *value = json_dumps(json_object_get(constants->root, key),
-                             JSON_ENCODE_ANY | JSON_INDENT(2) | JSON_REAL_PRECISION(12));
+    char *value =
+        json_dumps(json_object_get(constants->root, key), JSON_ENCODE_ANY | JSON_INDENT(2) | JSON_REAL_PRECISION(12));
     if (i > 0)
       fprintf(out, "  \"%s\": ", key);
-    fprintf(out, "%s,\n", value ? value : "null");
+    number_list_indent(out, value ? value : "null", 2);
+    fprintf(out, ",\n");
     free(value);
   }
-  fprintf(out, "  \"fit\": %s,\n  \"gemm\": %s,\n  \"attention\": %s,\n  \"network\": %s\n}\n", about, sections->gemm,
-          sections->attention, sections->network);
+  fprintf(out, "  \"fit\": ");
+  number_list_indent(out, about, 2);
+  fprintf(out, ",\n  \"gemm\": %s,\n  \"attention\": %s,\n  \"network\": %s\n}\n", sections->gemm, sections->attention,
+          sections->network);
   fclose(out);
   return text;
 }
@@ -100,7 +114,8 @@ static int write_files(struct json_writer *w, const struct fit_source *s, const 
     sha256_hex(text, n, hash);
     free(text);
     for (size_t i = 0; i < rows->files[f].table.n_rows; i++)
-      used += fit_uses(s, rows, f, i) && (!sibling || rows->files[f].v[i].op == ROW_OP_GEMM);
+      used += fit_uses(s, rows, f, i) && (!sibling || rows->files[f].v[i].op == ROW_OP_GEMM ||
+                                          row_op_class(rows->files[f].v[i].op) == ROW_COLLECTIVE);
     json_begin_object(w);
     json_key_str(w, "file", rows->files[f].table.path);
     json_key_str(w, "sha256", hash);
@@ -244,7 +259,7 @@ int fit_write(FILE *out, const struct fit_source *source, const struct json_doc 
   struct check check = {0};
   char *text = NULL, *words = NULL;
   int rc = -1;
-  if (fit_update(&sections, FIT_ALL, source, constants, err))
+  if (fit_update(&sections, SECTION_ALL, source, constants, err))
     goto out;
   text = fit_text(&sections, source, constants, "{}");
   if (check_fit(&check, text, source, warnings, err))

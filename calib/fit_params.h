@@ -1,12 +1,12 @@
-/* fit.h: a parameter file (models/params.h) from measured rows.
+/* fit_params.h: a parameter file (models/params.h) from measured rows.
  *
  * The rows of one device make the tables of GEMM (fit_gemm.c), attention (fit_attention.c) and collectives
  * (fit_network.c); the constants that no row gives come from one small file, each with its source, and are copied. Each
  * operation has a formula of its kernels, whose constants are fitted to all rows by least squares on relative errors
  * (outliers weigh less), and a correction of what the rows say beyond it. Both are then written as one table that rises
  * with work, which is all that the models look up. The same rows and program give the same bytes. */
-#ifndef CALIB_FIT_H
-#define CALIB_FIT_H
+#ifndef CALIB_FIT_PARAMS_H
+#define CALIB_FIT_PARAMS_H
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -25,9 +25,13 @@ struct fit_rows {
 struct fit_source {
   const char *device; /* "h200_sxm": the name of the parameter file; rows whose column used_for lacks it are ignored */
   struct fit_rows own;
-  /* Rows of a device with the same compute units and another memory (H100 for H200): they show which kernel is picked
-   * for shapes that `own` lacks. Only gemm rows are used, each as a ratio to its own device's formula. */
+  /* Rows of a device with the same compute units and ports and another memory (H100 for H200): gemm rows, as ratios to
+   * their own device's formula, show which kernel is picked for shapes that `own` lacks; rows of collectives how a
+   * curve bends at sizes that `own` lacks. */
   struct fit_rows sibling;
+  /* A parameter file (root object) that gives what has no rows: whole sections, attention masks, backward over forward.
+   * NULL: rows of every operation are needed. */
+  const json_t *defaults;
 };
 
 /* One section of the parameter file as JSON text (malloc), without a newline at its end. NULL and an error if there are
@@ -40,8 +44,8 @@ char *fit_network(const struct fit_source *source, const struct json_doc *consta
 struct fit_sections {
   char *gemm, *attention, *network;
 };
-enum fit_section { FIT_GEMM = 1, FIT_ATTENTION = 2, FIT_NETWORK = 4, FIT_ALL = 7 };
-/* Fits the sections in `which` anew, replacing what is there. */
+enum fit_section { SECTION_GEMM = 1, SECTION_ATTENTION = 2, SECTION_NETWORK = 4, SECTION_ALL = 7 };
+/* Fits the sections in `which` anew, replacing what is there. Others that are missing come from the defaults. */
 int fit_update(struct fit_sections *sections, int which, const struct fit_source *source,
                const struct json_doc *constants, struct err *err);
 void fit_sections_release(struct fit_sections *sections);
