@@ -190,59 +190,39 @@ static void compare(const struct experiment *x, struct policy_result *results, c
 
 /* ---- How much speedups move when every fitted quantity moves by its own fit error ---- */
 
-#define DRAW_STEPS 32 /* of a shuffled epoch: enough to tell by how much a speedup moves */
+#define DRAW_STEPS 64 /* of an epoch, at equal distances: enough to tell by how much a speedup moves */
 
-/* The first steps of every policy, at its chosen SP, with the parameters of draw `draw` (0: as they are). */
-static int run_draw(const struct experiment *x, const struct policy_result *results, int64_t draw, double *tokens_per_s,
-                    struct err *err) {
-  struct experiment moved = *x;
-  struct job jobs[MAX_POLICIES];
-  if (params_load(&moved.params, params_name(x->params), err) < 0)
-    return -1;
-  if (draw > 0)
-    params_move(moved.params, (uint64_t)(x->options.seed + draw));
-  moved.system.params = moved.params;
-  moved.shared = NULL;
-  moved.options.steps = x->options.steps > 0 ? int64_min(x->options.steps, DRAW_STEPS) : DRAW_STEPS;
-  struct sample_cost *costs = sample_costs(&moved);
-  for (int i = 0; i < x->n_policies; i++)
-    jobs[i] = (struct job){.x = &moved,
-                           .policy = i,
-                           .sp = results[i].sp,
-                           .seed = (uint64_t)x->options.seed,
-                           .costs = costs,
-                           .explain_step = -1};
-  int rc = run_jobs(&moved, jobs, x->n_policies, err);
-  for (int i = 0; i < x->n_policies; i++)
-    tokens_per_s[i] = jobs[i].result.tokens_per_s;
-  free(costs);
-  params_free(moved.params);
-  return rc;
+static double *add_draw_jobs(const struct experiment *x, const struct policy_result *results, struct job *jobs,
+                             int *n) {
+  int draws = x->n_policies > 1 ? (int)x->options.draws : 0;
+  double *seconds = xcalloc((size_t)x->n_policies * (size_t)(draws + 1), sizeof *seconds);
+  for (int i = 0; draws > 0 && i < x->n_policies; i++)
+    jobs[(*n)++] = (struct job){.x = x,
+                                .policy = i,
+                                .sp = results[i].sp,
+                                .seed = (uint64_t)x->options.seed,
+                                .explain_step = -1,
+                                .draws = seconds + (size_t)i * (size_t)(draws + 1),
+                                .n_draws = draws,
+                                .draw_stride = int64_max(1, results[i].steps / DRAW_STEPS)};
+  return seconds;
 }
 
 /* Widens every interval by the draws: all policies of a draw share its parameters. */
-static int compare_draws(const struct experiment *x, struct policy_result *results, struct err *err) {
-  double unmoved[MAX_POLICIES], moved[MAX_POLICIES], least[MAX_POLICIES], most[MAX_POLICIES];
-  if (x->options.draws == 0 || x->n_policies == 1)
-    return 0;
-  for (int i = 0; i < x->n_policies; i++)
-    least[i] = most[i] = 1;
-  if (run_draw(x, results, 0, unmoved, err) < 0)
-    return -1;
-  for (int64_t d = 1; d <= x->options.draws; d++) {
-    if (run_draw(x, results, d, moved, err) < 0)
-      return -1;
-    for (int i = 0; i < x->n_policies; i++) {
-      double change = ratio(ratio(moved[i], moved[x->baseline]), ratio(unmoved[i], unmoved[x->baseline]));
-      least[i] = change > 0 ? fmin(least[i], change) : least[i];
-      most[i] = fmax(most[i], change);
+static void compare_draws(const struct experiment *x, struct policy_result *results, const double *seconds) {
+  int n = (int)x->options.draws + 1;
+  const double *base = seconds + x->baseline * n;
+  for (int i = 0; x->n_policies > 1 && i < x->n_policies; i++) {
+    const double *own = seconds + i * n;
+    double least = 1, most = 1;
+    for (int d = 1; d < n && own[0] > 0; d++) {
+      double change = ratio(own[0], own[d]) / ratio(base[0], base[d]);
+      least = fmin(least, change);
+      most = fmax(most, change);
     }
+    results[i].speedup_interval[0] *= least;
+    results[i].speedup_interval[1] *= most;
   }
-  for (int i = 0; i < x->n_policies; i++) {
-    results[i].speedup_interval[0] *= least[i];
-    results[i].speedup_interval[1] *= most[i];
-  }
-  return 0;
 }
 
 int experiment_run(const struct experiment *x, struct experiment_outputs *outputs, struct policy_result *results,
@@ -251,6 +231,7 @@ int experiment_run(const struct experiment *x, struct experiment_outputs *output
   struct job *jobs = NULL, *more = NULL;
   int n_jobs = 0, n_more = 0, rc = -1;
   struct sample_cost *costs = sample_costs(x);
+  double *seconds = NULL;
   if (make_jobs(x, costs, tries, &jobs, &n_jobs, err) < 0)
     goto out;
   for (int i = 0; outputs && i < x->n_policies; i++)
@@ -260,15 +241,18 @@ int experiment_run(const struct experiment *x, struct experiment_outputs *output
     goto out;
   for (int i = 0; i < x->n_policies; i++)
     choose(&jobs[tries[i].first_job], tries[i].n_sps, &results[i]);
-  more = xcalloc((size_t)x->n_policies * (size_t)(x->options.seeds + 2), sizeof *more);
+  more = xcalloc((size_t)x->n_policies * (size_t)(x->options.seeds + 3), sizeof *more);
   add_output_jobs(x, costs, tries, outputs, results, more, &n_more);
   int first_seed_job = n_more;
   add_seed_jobs(x, costs, results, more, &n_more);
+  seconds = add_draw_jobs(x, results, more, &n_more);
   if (n_more > 0 && run_jobs(x, more, n_more, err) < 0)
     goto out;
   compare(x, results, more + first_seed_job);
-  rc = compare_draws(x, results, err);
+  compare_draws(x, results, seconds);
+  rc = 0;
 out:
+  free(seconds);
   free(costs);
   free(jobs);
   free(more);

@@ -16,6 +16,15 @@
 
 enum fate { FATE_REMAINING, FATE_RUN, FATE_DROPPED, FATE_INFEASIBLE };
 
+/* What plays the steps: one set of parameters with the programs and results that belong to them. */
+struct lane {
+  struct system system;
+  struct params *moved; /* owned; NULL: the experiment's own parameters */
+  struct program_cache cache;
+  struct engine *engine;
+  struct step_memo *memo;
+};
+
 /* A run at work. */
 struct run {
   struct job *job;
@@ -25,9 +34,9 @@ struct run {
   struct sample_set samples; /* the experiment's, with this run's arrival order */
   struct policy_run *rule;
   struct plan_iteration it;
-  struct program_cache cache;
-  struct engine *engine;
-  struct step_memo *memo;
+  struct lane *lanes; /* one, or one per draw of moved parameters */
+  int n_lanes;
+  struct lane *lane; /* the one in use */
   struct step_record record;
   struct metrics metrics;
   uint8_t *fates; /* per entry */
@@ -121,13 +130,45 @@ static void draw_faults(struct run *r) {
   }
 }
 
+static int lane_init(struct run *r, struct lane *l, int draw, struct err *err) {
+  bool unequal_counts = r->setup.fit.unequal_counts;
+  l->system = r->x->system;
+  if (draw > 0) {
+    if (params_load(&l->moved, params_name(r->x->params), err) < 0)
+      return -1;
+    params_move(l->moved, (uint64_t)(r->x->options.seed + draw));
+    l->system.params = l->moved;
+  }
+  program_cache_init(&l->cache, &l->system, unequal_counts);
+  if (!r->job->plan)
+    l->engine = engine_new(&l->system, unequal_counts);
+  l->memo = step_memo_new();
+  return 0;
+}
+
+static void lane_release(struct lane *l) {
+  program_cache_release(&l->cache);
+  engine_free(l->engine);
+  step_memo_free(l->memo);
+  params_free(l->moved);
+}
+
+static int lanes_init(struct run *r, struct job *j) {
+  int n = j->draws ? j->n_draws + 1 : 1;
+  r->lanes = xcalloc((size_t)n, sizeof *r->lanes);
+  r->lane = r->lanes;
+  for (; r->n_lanes < n; r->n_lanes++)
+    if (lane_init(r, &r->lanes[r->n_lanes], r->n_lanes, &j->err) < 0)
+      return -1;
+  return 0;
+}
+
 static int run_open(struct run *r, struct job *j) {
   *r = (struct run){.job = j, .x = j->x, .policy = j->x->policies[j->policy]};
   int64_t started_ns = wall_clock_ns();
   policy_setup_init(&r->setup, r->x, r->policy, j->sp);
   r->plan_ns = wall_clock_ns() - started_ns;
   r->fates = xcalloc((size_t)r->x->samples.n, sizeof *r->fates);
-  program_cache_init(&r->cache, &r->x->system, r->setup.fit.unequal_counts);
   metrics_init(&r->metrics, r->x);
   start_faults(r);
   shuffle_arrivals(r);
@@ -138,12 +179,10 @@ static int run_open(struct run *r, struct job *j) {
                             .excluded = r->setup.excluded,
                             .options = r->setup.options,
                             .seed = j->seed};
-  if (j->plan) {
-    in.costs = (struct policy_costs){&r->cache, padded_time_s, packed_time_s};
-  } else {
-    r->engine = engine_new(&r->x->system, r->setup.fit.unequal_counts);
-    r->memo = step_memo_new();
-  }
+  if (lanes_init(r, j) < 0)
+    return -1;
+  if (j->plan)
+    in.costs = (struct policy_costs){&r->lane->cache, padded_time_s, packed_time_s};
   started_ns = wall_clock_ns();
   int rc = policy_open(&r->rule, r->policy, &in, &j->err);
   r->plan_ns += wall_clock_ns() - started_ns;
@@ -160,9 +199,9 @@ static void run_close(struct run *r) {
   release_packs(r);
   policy_close(r->rule);
   plan_iteration_release(&r->it);
-  program_cache_release(&r->cache);
-  engine_free(r->engine);
-  step_memo_free(r->memo);
+  for (int i = 0; i < r->n_lanes; i++)
+    lane_release(&r->lanes[i]);
+  free(r->lanes);
   step_record_release(&r->record);
   metrics_release(&r->metrics);
   policy_setup_release(&r->setup);
@@ -212,7 +251,7 @@ static const struct program *lower_pack(struct run *r, const struct plan_micro_b
     r->extents[i] = r->x->samples.samples[m->samples[i]];
   struct microbatch mb = microbatch_packed(r->extents, m->count, m->recompute_blocks);
   struct program *p = &r->packs[r->n_packs++];
-  lower_micro_batch(p, &r->x->system, sp, &mb);
+  lower_micro_batch(p, &r->lane->system, sp, &mb);
   *memory_bytes = memory_peak_bytes(&r->x->system, sp, &mb, r->setup.fit.unequal_counts);
   return p;
 }
@@ -233,7 +272,7 @@ static void lower_micro_batch_of(struct run *r, size_t group, size_t i) {
   if (m->packed) {
     r->programs[i] = lower_pack(r, m, sp, &memory_bytes);
   } else {
-    const struct cached_program *c = program_cache_get(&r->cache, sp, m->count, m->shape, m->recompute_blocks);
+    const struct cached_program *c = program_cache_get(&r->lane->cache, sp, m->count, m->shape, m->recompute_blocks);
     r->programs[i] = &c->program;
     r->numbers[group] = c->number;
     memory_bytes = c->memory_bytes;
@@ -285,11 +324,11 @@ static void play(struct run *r) {
                           .timeline = timeline,
                           .timeline_start_ns = r->clock_ns,
                           .iteration = (int32_t)r->metrics.steps};
-  if (repeats && !timeline && step_memo_find(r->memo, r->numbers, in.n_groups, &r->record))
+  if (repeats && !timeline && step_memo_find(r->lane->memo, r->numbers, in.n_groups, &r->record))
     return;
-  step_record_fill(&r->record, &in, engine_step(r->engine, &in));
+  step_record_fill(&r->record, &in, engine_step(r->lane->engine, &in));
   if (repeats && !timeline)
-    step_memo_keep(r->memo, &r->record);
+    step_memo_keep(r->lane->memo, &r->record);
 }
 
 static int write_iteration(struct run *r) {
@@ -313,12 +352,23 @@ static int simulate_iteration(struct run *r) {
   return write_iteration(r);
 }
 
+/* The same step under every draw of the parameters: the plan stays as it is, only costs move. */
+static void play_draws(struct run *r) {
+  draw_faults(r);
+  for (int i = 0; i < r->n_lanes; i++) {
+    r->lane = &r->lanes[i];
+    play(r);
+    r->job->draws[i] += s_from_ns(r->record.step_ns);
+  }
+  r->lane = r->lanes;
+}
+
 /* Plays one step alone and adds it up. */
 static void explain_iteration(struct run *r) {
   struct timeline t = {0};
   lower_iteration(r);
   struct step_input in = {.groups = r->groups, .n_groups = (int)r->it.n_groups, .factors = r->factors, .timeline = &t};
-  const struct step_result *result = engine_step(r->engine, &in);
+  const struct step_result *result = engine_step(r->lane->engine, &in);
   explain_fill(&r->job->outputs->explain, &t, &r->it, &r->samples, r->job->explain_step, result->step_ns);
   timeline_release(&t);
 }
@@ -470,6 +520,9 @@ static int run_all(struct run *r) {
   for (int64_t step = 0; step < limit && (rc = next(r)) > 0; step++) {
     if (j->plan) {
       plan_one(r);
+    } else if (j->draws) {
+      if (step % j->draw_stride == 0)
+        play_draws(r);
     } else if (j->explain_step < 0) {
       if (simulate_iteration(r) < 0)
         return -1;
@@ -490,7 +543,7 @@ void job_run(struct job *j) {
   j->rc = run_open(&r, j);
   if (j->rc == 0)
     j->rc = run_all(&r);
-  if (j->rc == 0 && j->explain_step < 0) {
+  if (j->rc == 0 && j->explain_step < 0 && !j->draws) {
     finish_result(&r);
     if (j->outputs && j->outputs->schedule)
       finish_schedule(&r);

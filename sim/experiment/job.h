@@ -16,8 +16,12 @@ struct job {
   struct experiment_outputs *outputs; /* NULL: nothing is written */
   int64_t explain_step;               /* >= 0: play this step alone, for outputs->explain */
   struct experiment_plan *plan;       /* not NULL: plan only, nothing is played */
-  const struct sample_cost *costs;    /* of metrics.h, per entry of x->samples; not needed to plan */
-  _Atomic int64_t *samples_done;      /* for the progress bar */
+  double *draws;                      /* not NULL: every draw_stride-th step is played under the parameters and under
+                                         n_draws moved ones; n_draws + 1 sums of seconds */
+  int n_draws;
+  int64_t draw_stride;
+  const struct sample_cost *costs; /* of metrics.h, per entry of x->samples; not needed to plan */
+  _Atomic int64_t *samples_done;   /* for the progress bar */
   /* out */
   struct policy_result result;
   int rc;

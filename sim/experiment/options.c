@@ -52,7 +52,7 @@ static const struct option_spec specs[] = {
          "repeat with N shuffles (seed, seed + 1, ...); speedup_interval is the smallest and the largest speedup, all "
          "else is of the first seed"},
     {"draws", 0, "N", TYPE_INT, AT(draws), .initial = "8", .min = 0, .max = MAX_SEEDS, .commands = OPTIONS_SIMULATE,
-     .help = "repeat the first 32 steps with every fitted quantity moved by its own fit error, N times: "
+     .help = "repeat 64 steps of each plan with every fitted quantity moved by its own fit error, N times: "
              "speedup_interval spans the speedups; 0: no interval"},
     {"no-shuffle", 0, NULL, TYPE_FLAG, AT(no_shuffle), .commands = BOTH, .help = "samples arrive in file order"},
     {"profile", 0, "FILE", TYPE_TEXT, AT(profile), .unset = "the cost models", .commands = OPTIONS_PLAN,
