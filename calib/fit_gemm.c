@@ -129,7 +129,7 @@ static double model_log_s(const struct gemm_model *g, double m, double n, double
 }
 
 static void fit_model(struct gemm_model *g, const struct points *p, size_t n_own) {
-  static const struct boosted_options options = {.trees = 300, .depth = 6, .rate = 0.12, .min_rows = 8};
+  static const struct boosted_options options = {.trees = 180, .depth = 6, .rate = 0.18, .min_rows = 8};
   double *x = xcalloc(size_mul(p->n, FEATURES), sizeof *x), *y = xcalloc(p->n, sizeof *y);
   fit_formula(p->v, n_own, g->constants[0]);
   if (p->n > n_own)

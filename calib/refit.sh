@@ -1,6 +1,6 @@
 #!/bin/sh
 # refit.sh: makes calib/params/h200_sxm.json and h100_sxm.json again from calib/data: the same bytes on one machine and
-# compiler. Run in the root folder. DCPSIM: the program (default build/release/dcpsim).
+# compiler. DCPSIM: the program (default build/release/dcpsim); an argument: a folder to write to instead.
 set -eu
 cd "$(dirname "$0")/.."
 dcpsim=${DCPSIM:-build/release/dcpsim}
@@ -16,3 +16,7 @@ fit() {
 
 fit h200_sxm h100_sxm
 fit h100_sxm h200_sxm
+
+# Last, with all kernels fitted: how much slower they run inside a step, by framework class.
+"$dcpsim" calibrate fit-training calib/data/training_throughput.csv --params "$out/h100_sxm.json" \
+  --write "$out/h100_sxm.json" --write "$out/h200_sxm.json"
