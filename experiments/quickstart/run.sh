@@ -48,6 +48,8 @@ text="--trace wikipedia --model llama2-7b --cluster h200_8x4"
     $text --max-length 131072 --policy $all
   study text_equal 'The same with comparable optimizer steps: at most 8M tokens each' \
     $text --max-length 131072 --policy $all --tokens-per-step 8388608
+  study text_no_recompute 'The same, but nobody recomputes: how much of the gain was recomputation' \
+    $text --max-length 131072 --policy bucket,packed,dcp_rebalance,dcp_inter --recompute none --tokens-per-step 8388608
   study text_published 'The same under the published rules: drop_last, 70 % of memory, SP 8 for bucket' \
     $text --max-length 131072 --policy $published --drop-last --memory-cap-frac 0.7 --sp 8
   study text_full 'The whole trace, to 1,823,777 tokens: one sample in a million decides a fixed SP' \
