@@ -9,7 +9,7 @@ if command -v ninja >/dev/null 2>&1; then
   export CMAKE_GENERATOR=Ninja
 fi
 mkdir -p build
-{ cmake --preset release && cmake --build --preset release -j "$(nproc)"; } >build/performance.log 2>&1 || {
+{ cmake --preset release -DBUILD_TESTING=ON && cmake --build --preset release -j "$(nproc)"; } >build/performance.log 2>&1 || {
   tail -n 20 build/performance.log >&2
   exit 1
 }
