@@ -50,6 +50,8 @@ static struct sample_set make_samples(struct profile *p, int world) {
 }
 
 static void bench(const struct policy *policy, int world, int64_t tokens_per_step) {
+  if (policy->flags & POLICY_GLOBAL_BATCH)
+    return; /* plans a global batch at a time: another measure, see experiments/megatron_dynamic_cp */
   struct profile profile = make_profile(policy->flags & POLICY_FIXED_SP);
   struct sample_set samples = make_samples(&profile, world);
   profile.world = world;
