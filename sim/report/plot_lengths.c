@@ -122,6 +122,6 @@ const struct plot plot_lengths = {
     .name = "lengths",
     .help = "share of samples, tokens and attention work by octave of length",
     .input = "a length trace: a shipped name or a file",
-    .of_trace = true,
+    .takes = PLOT_TRACE,
     .draw = draw,
 };
