@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/base/number_text.h"
 #include "sim/base/units.h"
 #include "sim/plan/schedule_read.h"
 #include "sim/report/plot_kinds.h"
@@ -32,7 +33,7 @@ static int by_value(const void *a, const void *b) {
 static int read_schedule(struct step_times *t, const char *path, struct err *err) {
   struct schedule_reader *reader = xcalloc(1, sizeof *reader); /* holds a block of the file */
   struct schedule_step step = {0};
-  char finding[512] = "", digits[32];
+  char finding[512] = "";
   int rc = schedule_reader_open(reader, path, keep_first, finding, err);
   if (rc < 0) {
     free(reader);
@@ -47,7 +48,7 @@ static int read_schedule(struct step_times *t, const char *path, struct err *err
     rc = err_set(err, "schedule '%s': no iteration has a 'predicted_time_s', so there are no step times", path);
   snprintf(t->policy, sizeof t->policy, "%s", reader->header.policy);
   snprintf(t->subtitle, sizeof t->subtitle, "%.80s (%s samples) on %.48s, %.48s (%lld GPUs)", reader->header.trace,
-           grouped_digits(reader->header.samples_total, digits), reader->header.model, reader->header.cluster,
+           grouped_text(reader->header.samples_total).text, reader->header.model, reader->header.cluster,
            (long long)reader->header.world);
   schedule_step_release(&step);
   schedule_reader_close(reader);
@@ -98,12 +99,12 @@ static void write_boxes(struct gnuplot *g, const struct step_times *t, int n, do
 }
 
 static void write_names(struct gnuplot *g, const struct step_times *t, int n) {
-  char text[48], digits[32];
+  char text[48];
   for (int i = 0; i < n; i++) {
     fputs("set label ", g->script);
     gnuplot_text(g->script, t[i].policy, 20);
     fprintf(g->script, " at graph 0, first %g right offset -1,0.45 textcolor rgb '#%06X'\n", row_of(n, i), COLOUR_TEXT);
-    snprintf(text, sizeof text, "%s step%s", grouped_digits((int64_t)t[i].n, digits), t[i].n == 1 ? "" : "s");
+    snprintf(text, sizeof text, "%s step%s", grouped_text((int64_t)t[i].n).text, t[i].n == 1 ? "" : "s");
     fputs("set label ", g->script);
     gnuplot_text(g->script, text, 0);
     fprintf(g->script, " at graph 0, first %g right offset -1,-0.6 textcolor rgb '#%06X'\n", row_of(n, i),

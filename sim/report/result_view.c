@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "sim/base/json.h"
+#include "sim/base/number_text.h"
 #include "sim/report/gnuplot.h"
 
 const struct share_style share_styles[SHARES] = {
@@ -20,23 +21,10 @@ const struct share_style share_styles[SHARES] = {
     [SHARE_IDLE] = {"idle", "idle", COLOUR_GREY},
 };
 
-const char *grouped_digits(int64_t v, char *buf) {
-  char digits[24];
-  int n = snprintf(digits, sizeof digits, "%" PRId64, v), at = 0;
-  for (int i = 0; i < n; i++) {
-    if (i > 0 && (n - i) % 3 == 0 && digits[i - 1] != '-')
-      buf[at++] = ',';
-    buf[at++] = digits[i];
-  }
-  buf[at] = '\0';
-  return buf;
-}
-
 static int read_subtitle(const struct json_doc *doc, struct result_view *v, struct err *err) {
   json_t *trace;
   const char *name, *model, *cluster;
   int64_t samples;
-  char digits[32];
   if (json_get_object(doc, doc->root, "trace", true, &trace, err) < 0 ||
       json_get_string(doc, trace, "name", true, &name, err) < 0 ||
       json_get_int(doc, trace, "samples", true, 0, INT64_MAX, &samples, err) < 0 ||
@@ -45,7 +33,7 @@ static int read_subtitle(const struct json_doc *doc, struct result_view *v, stru
       json_get_int(doc, doc->root, "gpus", true, 1, INT64_MAX, &v->gpus, err) < 0)
     return -1;
   snprintf(v->subtitle, sizeof v->subtitle, "%.80s (%s samples) on %.48s, %.48s (%" PRId64 " GPUs)", name,
-           grouped_digits(samples, digits), model, cluster, v->gpus);
+           grouped_text(samples).text, model, cluster, v->gpus);
   return 0;
 }
 

@@ -45,7 +45,4 @@ struct result_view {
 
 int result_view_read(struct result_view *v, const char *path, struct err *err);
 
-/* 1234567 as "1,234,567"; buf of at least 32 bytes. */
-const char *grouped_digits(int64_t v, char *buf);
-
 #endif
