@@ -48,6 +48,15 @@ shows steps.svg 'bucket' 'packed' 'dcp' 'Time of optimizer steps by policy' 't.t
   "$(grep -c '^{"iteration"' s1-dcp.jsonl) steps"
 run plot step_times s1-dcp.jsonl -o one.svg
 
+# A schedule's steps are the steps of the result: where the times come from.
+python3 - <<'END' || failed=1
+import json, sys
+for policy in json.load(open("r1.json"))["policies"]:
+    steps = [json.loads(line)["predicted_time_s"] for line in open(f"s1-{policy['name']}.jsonl") if line.startswith('{"iteration"')]
+    if len(steps) != policy["steps"] or abs(sum(steps) / policy["time_s"] - 1) > 1e-9:
+        sys.exit(f"{policy['name']}: {len(steps)} steps of {sum(steps)} s in the schedule, the result has {policy['time_s']} s")
+END
+
 # The shares of a policy with one fixed degree are one part of 100.
 run plot sp_histogram r1.json -o sp.svg
 shows sp.svg 'bucket' 'packed' 'dcp' '100' "SP $(python3 -c '
