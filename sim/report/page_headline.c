@@ -48,8 +48,10 @@ static void write_range(FILE *out, const struct result_policy *p) {
 
 void page_headline(FILE *out, const struct page_input *in) {
   const struct result_policy *best = fastest(&in->view), *base = baseline_of(in);
-  if (in->view.n == 1 || !base) {
+  if (in->view.n == 1 || !base || !(base->tokens_per_s > 0)) {
     html_printf(out, "%s trains %s tokens per second", best->name, si_text(best->tokens_per_s).text);
+    if (base && !(base->tokens_per_s > 0))
+      html_printf(out, "; %s ran no step", base->name);
   } else if (best == base) {
     const struct result_policy *next = fastest_but(&in->view, base);
     html_printf(out, "No policy beats %s; the next, %s, reaches %.2f\xc3\x97", base->name, next->name, next->speedup);
@@ -119,8 +121,8 @@ int page_findings(FILE *out, const struct page_input *in, struct err *err) {
   fputs("<p class=\"findings\">", out);
   if (base && best == base)
     best = fastest_but(&in->view, base);
-  html_printf(out, "%s: ", in->view.subtitle);
-  if (base && best) {
+  html_printf(out, "%s. ", in->view.subtitle);
+  if (base && best && base->tokens_per_s > 0) {
     html_printf(out, "%s processes %s real tokens per second, %s %s. ", best->name, si_text(best->tokens_per_s).text,
                 base->name, si_text(base->tokens_per_s).text);
     if (best->tokens_per_s > base->tokens_per_s)

@@ -30,6 +30,11 @@ static double choose_scale(double max, const char **unit) {
 /* Half a bar's height, in rows: few policies do not make fat bars. */
 static double half_bar(const struct result_view *v) { return 0.36 * fmin(1, v->n / 4.0); }
 
+/* The end of the whisker, or else of the bar, in bars. */
+static double reach_of(const struct result_policy *p) {
+  return p->speedup > 0 ? fmax(1, p->speedup_high / p->speedup) : 1;
+}
+
 static void write_box(FILE *f, double x0, double x1, double row, double half, unsigned colour) {
   fprintf(f, "%.9g %.9g %.9g %.9g %.9g %.9g %u\n", (x0 + x1) / 2, row, x0, x1, row - half, row + half, colour);
 }
@@ -54,7 +59,7 @@ static void draw_throughput(struct gnuplot *g, const struct result_view *v, cons
   const char *unit;
   char text[32];
   for (int i = 0; i < v->n; i++)
-    max = fmax(max, v->policies[i].tokens_per_s * fmax(1, v->policies[i].speedup_high / v->policies[i].speedup));
+    max = fmax(max, v->policies[i].tokens_per_s * reach_of(&v->policies[i]));
   for (int i = 0; i < n_published; i++)
     max = fmax(max, published_tokens_per_s(v, &published[i]));
   double scale = choose_scale(max, &unit);
@@ -79,7 +84,7 @@ static void draw_throughput(struct gnuplot *g, const struct result_view *v, cons
   fputs("EOD\n", g->script);
   for (int i = 0; i < v->n; i++) {
     const struct result_policy *p = &v->policies[i];
-    double end = p->tokens_per_s * fmax(1, p->speedup_high / p->speedup) / scale;
+    double end = p->tokens_per_s * reach_of(p) / scale;
     int n = snprintf(text, sizeof text, "%.2f\xc3\x97", p->speedup);
     for (int k = 0; k < n_published; k++) {
       if (published[k].policy != i)
