@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "sim/base/output_folder.h"
 #include "sim/base/units.h"
 
 /* Temporary files that exist now, for the signal handler only. Names are owned by their struct output. */
@@ -37,6 +38,7 @@ static void on_signal(int number) {
     if (path)
       unlink(path);
   }
+  output_folder_remove_all();
   raise(number); /* the handler was reset on entry: this ends the program as the signal does */
 }
 

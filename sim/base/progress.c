@@ -57,11 +57,22 @@ void progress_finish(struct progress *p) {
   p->enabled = false;
 }
 
-void log_warn(const char *fmt, ...) {
+static void log_line(const char *before, const char *fmt, va_list ap) {
   char msg[1200];
+  vsnprintf(msg, sizeof msg, fmt, ap);
+  fprintf(stderr, "dcpsim: %s%s\n", before, msg);
+}
+
+void log_note(const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);
-  vsnprintf(msg, sizeof msg, fmt, ap);
+  log_line("", fmt, ap);
   va_end(ap);
-  fprintf(stderr, "dcpsim: warning: %s\n", msg);
+}
+
+void log_warn(const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  log_line("warning: ", fmt, ap);
+  va_end(ap);
 }

@@ -15,7 +15,9 @@ void progress_start(struct progress *p, const char *label, int64_t total);
 void progress_update(struct progress *p, int64_t done);
 void progress_finish(struct progress *p); /* clears the line */
 
-/* Warnings and notes on stderr: "dcpsim: warning: ...", one line. Not for errors (those go up as struct err). */
+/* Warnings and notes on stderr: "dcpsim: warning: ..." and "dcpsim: ...", one line. Not for errors (those go up as
+ * struct err). */
+void log_note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Monotonic wall clock, for progress and plan_time_s only: never for results. */

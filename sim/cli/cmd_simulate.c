@@ -39,6 +39,8 @@ static int check_options(const struct experiment_options *o, struct err *err) {
                      "simulate: --offload %s: how long an optimizer on the host takes is not modelled, so there "
                      "is no time to give (plan accepts it, for memory)",
                      o->offload);
+  if (o->chakra && strcmp(o->chakra, "-") == 0)
+    return err_usage(err, "simulate: --chakra names a folder, it cannot go to stdout");
   return check_stdout(o, err);
 }
 
@@ -66,10 +68,18 @@ static int print(const struct experiment *x, const struct policy_result *results
   return output_commit(&out, err);
 }
 
-static void warn(const struct experiment *x, const struct policy_result *results) {
+static void warn(const struct experiment *x, const struct policy_result *results,
+                 const struct experiment_outputs *outputs) {
   for (int i = 0; i < x->n_policies; i++)
     if (results[i].steps == 0)
       log_warn("policy '%s' ran no step: its rule dropped every sample", results[i].name);
+  for (int i = 0; i < x->n_policies; i++)
+    if (outputs[i].chakra_summary.ranks > 0)
+      log_note(
+          "%s: %lld Chakra nodes of %d ranks; durations are whole microseconds, the compute of a rank is off by at "
+          "most %.3f us",
+          results[i].name, (long long)outputs[i].chakra_summary.nodes, outputs[i].chakra_summary.ranks,
+          outputs[i].chakra_summary.rounding_s * 1e6);
   char text[256];
   if (params_range_warning(x->params, text, sizeof text))
     log_warn("%s", text);
@@ -102,7 +112,7 @@ static int simulate(const struct experiment_options *o, struct err *err) {
   }
   rc = print(&x, results, outputs, err);
   if (rc == 0)
-    warn(&x, results);
+    warn(&x, results, outputs);
 out:
   output_discard(&csv);
   output_discard(&result);

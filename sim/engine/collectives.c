@@ -32,7 +32,8 @@ struct collective_cost collectives_cost(const struct system *s, enum collective 
 
 static void add(struct collectives *c, const struct system *s, const struct op *op, double bytes, int after_post) {
   struct collective_cost cost = collectives_cost(s, op->collective, bytes);
-  struct step_collective sc = {.after_post = after_post, .name = op->name, .ns = ns_from_s(cost.time_s)};
+  struct step_collective sc = {
+      .after_post = after_post, .name = op->name, .kind = op->collective, .bytes = bytes, .ns = ns_from_s(cost.time_s)};
   memcpy(sc.load, cost.load, sizeof sc.load);
   VEC_PUSH(c->v, c->n, c->cap, sc);
 }

@@ -5,13 +5,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "models/collective.h"
 #include "models/system.h"
 #include "sim/plan/program.h"
 
 struct step_collective {
   int after_post; /* starts once every rank has posted this many times in its micro-batch */
   const char *name;
-  int64_t ns; /* uncontended */
+  enum collective kind;
+  double bytes; /* as collective.h counts */
+  int64_t ns;   /* uncontended */
   double load[PORT_KINDS];
 };
 

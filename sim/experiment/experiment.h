@@ -5,6 +5,8 @@
 #include <stdint.h>
 
 #include "models/system.h"
+#include "sim/base/output_folder.h"
+#include "sim/experiment/chakra_step.h"
 #include "sim/experiment/explain.h"
 #include "sim/experiment/fit.h"
 #include "sim/experiment/options.h"
@@ -98,11 +100,14 @@ void experiment_close(struct experiment *x);
 /* What fits, for this policy. */
 struct fit experiment_fit(const struct experiment *x, const struct policy *policy);
 
-/* What a run writes besides its result. Files appear on experiment_outputs_commit only. */
+/* What a run writes besides its result. Files appear on experiment_outputs_commit only. Must not move once open. */
 struct experiment_outputs {
   char *schedule_path, *timeline_path; /* NULL: none; owned */
   struct schedule_writer *schedule;
   struct timeline timeline;
+  bool want_chakra;
+  struct output_folder chakra;
+  struct chakra_summary chakra_summary; /* ranks 0: no step ran */
   bool want_explain;
   struct explain explain;
   /* set by the run, for the schedule's header */

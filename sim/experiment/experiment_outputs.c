@@ -35,9 +35,19 @@ static int check_writable(const char *path, struct err *err) {
   return 0;
 }
 
+static int open_chakra(const struct experiment *x, struct experiment_outputs *out, const char *policy,
+                       struct err *err) {
+  char *path = name_for(x->options.chakra, policy);
+  out->want_chakra = true;
+  int rc = output_folder_open(&out->chakra, path, chakra_step_files(&x->system), err);
+  free(path);
+  return rc;
+}
+
 int experiment_outputs_open(const struct experiment *x, struct experiment_outputs *outputs, struct err *err) {
   const struct experiment_options *o = &x->options;
-  if (check_pattern(x, "--schedule", o->schedule, err) < 0 || check_pattern(x, "--timeline", o->timeline, err) < 0)
+  if (check_pattern(x, "--schedule", o->schedule, err) < 0 || check_pattern(x, "--timeline", o->timeline, err) < 0 ||
+      check_pattern(x, "--chakra", o->chakra, err) < 0)
     return -1;
   for (int i = 0; i < x->n_policies; i++) {
     struct experiment_outputs *out = &outputs[i];
@@ -57,6 +67,8 @@ int experiment_outputs_open(const struct experiment *x, struct experiment_output
       snprintf(out->timeline.run, sizeof out->timeline.run, "%s on %s, %s", x->trace.name, x->model.name,
                x->cluster.name);
     }
+    if (o->chakra && open_chakra(x, out, policy, err) < 0)
+      return -1;
   }
   return 0;
 }
@@ -76,6 +88,8 @@ int experiment_outputs_commit(const struct experiment *x, struct experiment_outp
       return -1;
     if (outputs[i].timeline_path && timeline_write(&outputs[i].timeline, outputs[i].timeline_path, err) < 0)
       return -1;
+    if (outputs[i].chakra_summary.ranks > 0 && output_folder_commit(&outputs[i].chakra, err) < 0)
+      return -1;
   }
   return 0;
 }
@@ -85,6 +99,7 @@ void experiment_outputs_release(const struct experiment *x, struct experiment_ou
     struct experiment_outputs *out = &outputs[i];
     schedule_writer_discard(out->schedule);
     timeline_release(&out->timeline);
+    output_folder_discard(&out->chakra);
     explain_release(&out->explain);
     free(out->schedule_path);
     free(out->timeline_path);

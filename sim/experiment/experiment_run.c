@@ -138,7 +138,9 @@ static void choose(const struct job *jobs, int n, struct policy_result *out) {
 
 /* ---- The second pass: outputs of the chosen runs, further shuffles ---- */
 
-static bool wants_files(const struct experiment_outputs *out) { return out->schedule || out->timeline_path; }
+static bool wants_files(const struct experiment_outputs *out) {
+  return out->schedule || out->timeline_path || out->want_chakra;
+}
 
 static void add_output_jobs(const struct experiment *x, const struct sample_cost *costs, const struct tries *tries,
                             struct experiment_outputs *outputs, const struct policy_result *results, struct job *jobs,

@@ -344,12 +344,22 @@ static int write_iteration(struct run *r) {
   return rc;
 }
 
+/* The first step. */
+static int write_chakra(struct run *r) {
+  struct experiment_outputs *out = r->job->outputs;
+  struct step_input in = {.groups = r->groups, .n_groups = (int)r->it.n_groups, .factors = r->factors};
+  if (!out || !out->want_chakra || out->chakra_summary.ranks > 0)
+    return 0;
+  return chakra_step_write(&out->chakra, &r->x->system, r->setup.fit.unequal_counts, &in, &out->chakra_summary,
+                           &r->job->err);
+}
+
 static int simulate_iteration(struct run *r) {
   draw_faults(r);
   play(r);
   metrics_add_step(&r->metrics, &r->it, &r->record, r->loads, r->peak_bytes);
   r->clock_ns += r->record.step_ns;
-  return write_iteration(r);
+  return write_chakra(r) < 0 ? -1 : write_iteration(r);
 }
 
 /* The same step under every draw of the parameters: the plan stays as it is, only costs move. */

@@ -148,6 +148,9 @@ static const struct option_spec specs[] = {
      .help = "write the schedule with sample ids (JSON Lines); several policies: {policy} in the name"},
     {"timeline", 0, "FILE", TYPE_TEXT, AT(timeline), .unset = "none", .commands = OPTIONS_SIMULATE,
      .help = "write the first steps for ui.perfetto.dev; several policies: {policy} in the name"},
+    {"chakra", 0, "FOLDER", TYPE_TEXT, AT(chakra), .unset = "none", .commands = OPTIONS_SIMULATE,
+     .help = "write the first step as Chakra execution traces, a file per rank (for ASTRA-sim); several policies: "
+             "{policy} in the name"},
     {"explain", 0, NULL, TYPE_FLAG, AT(explain), .commands = OPTIONS_SIMULATE,
      .help = "print where the time of each policy's median step goes, operation by operation"},
     {"threads", 'j', "N", TYPE_INT, AT(threads), .initial = "2", .min = 1, .max = MAX_THREADS,
@@ -759,8 +762,9 @@ static bool differs(const struct experiment_options *o, const struct option_spec
 
 void options_differences(const struct experiment_options *o, char *buf, size_t size) {
   static const char *const shown_elsewhere[] = {
-      "trace",  "model",    "cluster",  "params",  "policy", "baseline",        "seed", "json", "explain", "csv",
-      "result", "schedule", "timeline", "threads", "epoch",  "memory-cap-frac", NULL};
+      "trace",    "model",  "cluster", "params", "policy",          "baseline",
+      "seed",     "json",   "explain", "csv",    "result",          "schedule",
+      "timeline", "chakra", "threads", "epoch",  "memory-cap-frac", NULL};
   size_t at = 0;
   buf[0] = '\0';
   for (int i = 0; i < N_SPECS && at < size; i++) {

@@ -66,7 +66,7 @@ struct experiment_options {
   double straggler_factor;
   /* out */
   bool json, explain;
-  char *csv, *result, *schedule, *timeline;
+  char *csv, *result, *schedule, *timeline, *chakra;
   int64_t threads; /* never changes a result, so results do not name it */
 };
 

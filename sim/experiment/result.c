@@ -168,6 +168,16 @@ static void write_explain(struct json_writer *w, const struct explain *e) {
   json_end_object(w);
 }
 
+static void write_chakra(struct json_writer *w, const struct chakra_summary *s) {
+  json_key(w, "chakra");
+  json_begin_object(w);
+  json_key_int(w, "ranks", s->ranks);
+  json_key_int(w, "nodes", s->nodes);
+  json_key_double(w, "compute_s", s->compute_s);
+  json_key_double(w, "rounding_s", s->rounding_s);
+  json_end_object(w);
+}
+
 static void write_head(struct json_writer *w, const struct experiment *x) {
   json_key_str(w, "schema", "dcpsim.result/1");
   json_key(w, "trace");
@@ -191,7 +201,7 @@ static void write_head(struct json_writer *w, const struct experiment *x) {
 }
 
 void result_write_json(struct json_writer *w, const struct experiment *x, const struct policy_result *results,
-                       const struct experiment_outputs *explains) {
+                       const struct experiment_outputs *outputs) {
   json_begin_object(w);
   write_head(w, x);
   json_key(w, "policies");
@@ -202,8 +212,10 @@ void result_write_json(struct json_writer *w, const struct experiment *x, const 
     write_fields(w, &results[i]);
     write_histogram(w, &results[i]);
     json_key_double(w, "plan_time_s", results[i].plan_time_s);
-    if (explains && explains[i].want_explain && explains[i].explain.groups)
-      write_explain(w, &explains[i].explain);
+    if (outputs && outputs[i].want_explain && outputs[i].explain.groups)
+      write_explain(w, &outputs[i].explain);
+    if (outputs && outputs[i].chakra_summary.ranks > 0)
+      write_chakra(w, &outputs[i].chakra_summary);
     json_end_object(w);
   }
   json_end_array(w);

@@ -4,9 +4,10 @@
 #include "sim/base/json.h"
 #include "sim/experiment/experiment.h"
 
-/* The dcpsim.result/1 object. explains: NULL, or outputs whose `explain` is printed per policy. */
+/* The dcpsim.result/1 object. outputs: NULL, or what `explain` and `chakra` of each policy come from.
+ */
 void result_write_json(struct json_writer *w, const struct experiment *x, const struct policy_result *results,
-                       const struct experiment_outputs *explains);
+                       const struct experiment_outputs *outputs);
 
 /* A header and a row per policy: the numbers of the JSON object, nested keys joined by '_'. */
 void result_write_csv(FILE *out, const struct experiment *x, const struct policy_result *results);

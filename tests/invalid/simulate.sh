@@ -74,6 +74,10 @@ for what in model cluster params; do
     refuse simulate 1 'folder' --trace good.txt $good --$what ./folder
   }
 done
+wrong 2 'must contain {policy}' --policy bucket,dcp --chakra out
+wrong 2 'cannot go to stdout' --policy bucket --chakra -
+wrong 1 "folder 'good.txt'" --policy bucket --chakra good.txt
+wrong 1 "folder 'nosuch/out'" --policy bucket --chakra nosuch/out
 refuse simulate 1 'nosuch.json' nosuch.json
 refuse simulate 1 "experiment 'folder'" folder
 refuse simulate 1 "experiment 'junk.bin'" junk.bin
