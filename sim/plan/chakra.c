@@ -58,7 +58,7 @@ static void put_text(struct message *m, int field, const char *text) { put_bytes
 static void put_attribute(struct message *m, const char *name, enum attribute_field field, uint64_t v) {
   struct message a = {.n = 0};
   put_text(&a, ATTRIBUTE_NAME, name);
-  put_int(&a, field, v);
+  put_int(&a, (int)field, v);
   put_bytes(m, NODE_ATTRIBUTE, a.bytes, a.n);
 }
 
