@@ -21,11 +21,15 @@ static void replace(struct output_folder *from, struct output_folder *to) {
   }
 }
 
+/* Again where another thread made a file meanwhile: once the folder is gone it can make no more. */
 static void remove_contents(struct output_folder *f) {
-  int n = atomic_load(&f->n_files);
-  for (int i = 0; i < n; i++)
-    unlink(f->files[i]);
-  rmdir(f->temp_path);
+  for (int again = 0; again < 1000; again++) {
+    int n = atomic_load(&f->n_files);
+    for (int i = 0; i < n; i++)
+      unlink(f->files[i]);
+    if (rmdir(f->temp_path) == 0 || errno != ENOTEMPTY)
+      return;
+  }
 }
 
 void output_folder_remove_all(void) {
