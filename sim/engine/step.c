@@ -50,42 +50,30 @@ static void record(struct engine *e, const struct actor *a, enum timeline_stream
               start_ns, end_ns);
 }
 
-/* ---- accounting (models.md section 7) ---- */
-
-/* Accounts an actor that is not computing from its mark to now, all of it for one cause. */
-static void account_wait(struct engine *e, struct actor *a) {
-  struct rank_state *r = &a->rank;
-  int64_t ns = e->now_ns - r->mark_ns, sync = sync_time(e, e->now_ns), in_sync = sync - a->mark_sync_ns;
-  const struct group_state *g = &e->groups[a->group];
-  r->mark_ns = e->now_ns;
-  a->mark_sync_ns = sync;
-  if (g->in_flight) {
-    r->account.exchange_ns += ns;
-    return;
-  }
-  r->account.sync_ns += in_sync;
-  if (a->launched > g->completed || a->activity == WAITING_COLLECTIVE)
-    r->account.idle_ns += ns - in_sync;
-  else
-    r->account.host_ns += ns - in_sync;
-}
-
 /* ---- collectives over all ranks ---- */
 
 static const struct step_collective *collective_at(const struct engine *e, size_t k) {
   return &e->collectives.v[k % e->collectives.n];
 }
 
-static void start_collective_if_ready(struct engine *e) {
-  size_t k = e->completed;
-  if (e->collective_active || k >= e->n_need || e->need[k] > 0)
-    return;
-  const struct step_collective *c = collective_at(e, k);
+/* Whether collective k can start: all have arrived. */
+static bool arrived(const struct engine *e, size_t k) { return k < e->n_need && e->need[k] == 0; }
+
+static void start_collective(struct engine *e) {
+  const struct step_collective *c = collective_at(e, e->completed);
   e->collective_active = true;
   e->collective_start_ns = e->now_ns;
   memcpy(e->classes.v[CLASS_COLLECTIVE].load, c->load, sizeof c->load);
   e->classes.signature = 0; /* its load may differ from the one before */
   classes_start(&e->classes, CLASS_COLLECTIVE, e->now_ns, c->ns, 0);
+}
+
+static void start_collective_if_ready(struct engine *e) {
+  if (e->collective_active || !arrived(e, e->completed))
+    return;
+  settle_runs(e);
+  start_collective(e);
+  expect_runs(e);
 }
 
 /* Collectives that must be complete before an OP_WAIT of this actor passes. */
@@ -106,7 +94,7 @@ static void start_exchange(struct engine *e, int group) {
   for (int i = 0; i < g->n_actors; i++) {
     struct actor *a = &e->actors[g->first_actor + i];
     if (a->activity != COMPUTING)
-      account_wait(e, a);
+      account_wait(e, a, e->now_ns);
   }
   g->arrived = 0;
   g->in_flight = true;
@@ -138,7 +126,7 @@ static bool held_up(struct engine *e, struct actor *a, const struct op *op) {
   }
   if (a->rank.host_ns > e->now_ns) {
     a->activity = TIMER;
-    heap_push(&e->timers, a->rank.host_ns, (uint32_t)(a - e->actors));
+    wake_at(e, a, a->rank.host_ns);
     return true;
   }
   return false;
@@ -146,12 +134,19 @@ static bool held_up(struct engine *e, struct actor *a, const struct op *op) {
 
 /* Compute op at the cursor: always has to wait, for its end if for nothing before. */
 static bool begin_compute(struct engine *e, struct actor *a, const struct op *op) {
+  if (!e->plain && a->launched == e->groups[a->group].completed) {
+    begin_run(e, a, op);
+    return true;
+  }
   if (held_up(e, a, op))
     return true;
-  account_wait(e, a);
+  if (!e->plain) {
+    begin_run(e, a, op);
+    return true;
+  }
+  account_wait(e, a, e->now_ns);
   a->activity = COMPUTING;
-  a->compute_ns = scaled_ns(op->ns, a->rank.factor);
-  classes_start(&e->classes, CLASS_COMPUTE, e->now_ns, a->compute_ns, (uint32_t)(a - e->actors));
+  classes_start(&e->classes, CLASS_COMPUTE, e->now_ns, scaled_ns(op->ns, a->rank.factor), (uint32_t)(a - e->actors));
   return true;
 }
 
@@ -160,7 +155,7 @@ static bool arrive_exchange(struct engine *e, struct actor *a, const struct op *
   struct group_state *g = &e->groups[a->group];
   if (held_up(e, a, op))
     return true;
-  account_wait(e, a);
+  account_wait(e, a, e->now_ns);
   a->activity = WAITING_EXCHANGE;
   a->launched++;
   g->exchange = op;
@@ -193,7 +188,7 @@ static bool process_op(struct engine *e, struct actor *a, const struct op *op) {
     return false;
   case OP_WAIT:
     if (posting(e, a) && e->completed < wait_target(e, a, op->lag)) {
-      account_wait(e, a);
+      account_wait(e, a, e->now_ns);
       a->activity = WAITING_COLLECTIVE;
       return true;
     }
@@ -213,7 +208,7 @@ static void advance(struct engine *e, struct actor *a) {
         a->activity = WAITING_EXCHANGE;
         return;
       }
-      account_wait(e, a);
+      account_wait(e, a, e->now_ns);
       close_micro_batch(e, a);
       continue;
     }
@@ -229,19 +224,17 @@ static void advance(struct engine *e, struct actor *a) {
 }
 
 static void finish_compute(struct engine *e, struct actor *a) {
-  const struct program *p = program_of(e, a);
-  const struct op *op = cursor_op(p, &a->cursor);
-  int64_t ns = e->now_ns - a->rank.mark_ns;
-  record(e, a, TIMELINE_COMPUTE, op->category, op->name, a->rank.mark_ns, e->now_ns);
-  if (op->category == TIMELINE_CAT_RECOMPUTE)
-    a->rank.account.recompute_ns += ns;
-  else
-    a->rank.account.work_ns[op->work] += ns;
-  a->rank.mark_ns = a->rank.compute_free_ns = e->now_ns;
-  a->mark_sync_ns = sync_time(e, e->now_ns);
+  if (e->plain) {
+    const struct op *op = cursor_op(program_of(e, a), &a->cursor);
+    record(e, a, TIMELINE_COMPUTE, op->category, op->name, a->rank.mark_ns, e->now_ns);
+    account_compute(e, a, op, e->now_ns);
+  } else {
+    end_run(e, a);
+  }
+  a->rank.compute_free_ns = e->now_ns;
   a->activity = TIMER;
   a->issued = false;
-  cursor_advance(p, &a->cursor);
+  cursor_advance(program_of(e, a), &a->cursor);
   advance(e, a);
 }
 
@@ -251,7 +244,7 @@ static void finish_exchange(struct engine *e, int group) {
     struct actor *a = &e->actors[g->first_actor + i];
     record(e, a, TIMELINE_EXCHANGE, TIMELINE_CAT_SP_EXCHANGE, g->exchange->name, g->flight_start_ns, e->now_ns);
     if (a->activity != COMPUTING)
-      account_wait(e, a);
+      account_wait(e, a, e->now_ns);
   }
   g->in_flight = false;
   g->completed++;
@@ -265,18 +258,24 @@ static void finish_exchange(struct engine *e, int group) {
 static void finish_collective(struct engine *e) {
   const struct step_collective *c = collective_at(e, e->completed);
   record_all_ranks(e, TIMELINE_CAT_GRAD_SYNC, c->name, TIMELINE_SYNC, e->collective_start_ns, e->now_ns);
+  bool goes_on = arrived(e, e->completed + 1); /* the next one starts at once: rates of compute stay */
+  if (!goes_on)
+    settle_runs(e);
   e->sync_ns += e->now_ns - e->collective_start_ns;
   e->collective_active = false;
   e->last_collective_end_ns = e->now_ns;
   e->completed++;
-  start_collective_if_ready(e);
+  if (goes_on)
+    start_collective(e);
+  else
+    expect_runs(e);
   for (size_t i = 0; e->collectives.every_micro_batch && i < e->n_actors; i++) {
     struct actor *a = &e->actors[i];
     if (a->activity != WAITING_COLLECTIVE)
       continue;
     const struct op *op = cursor_op(program_of(e, a), &a->cursor);
     if (e->completed >= wait_target(e, a, op->lag)) {
-      account_wait(e, a);
+      account_wait(e, a, e->now_ns);
       advance(e, a);
     }
   }
@@ -289,7 +288,8 @@ static void add_actor(struct engine *e, int group, int first_rank, int ranks, do
                     .ranks = ranks,
                     .first_rank = first_rank,
                     .first_work = (int)e->n_work,
-                    .activity = WAITING_TO_START};
+                    .activity = WAITING_TO_START,
+                    .wake_ns = -1};
   a.rank.factor = factor;
   VEC_PUSH(e->actors, e->n_actors, e->actors_cap, a);
   for (int i = 0; i < e->in->groups[group].n_micro_batches; i++) {
@@ -363,6 +363,7 @@ static void count_needs(struct engine *e) {
 
 static void set_up(struct engine *e, const struct step_input *in) {
   e->in = in;
+  e->plain = in->plain || in->timeline;
   e->now_ns = 0;
   e->n_actors = e->n_groups = e->n_edges = e->n_work = 0;
   e->completed = 0;
@@ -405,7 +406,7 @@ static void finish_group(struct engine *e, int group) {
     ASSERT(predecessors_done(e, e->edges[i].to, &start_ns, &host_ns));
     start_group(e, e->edges[i].to, e->now_ns, host_ns);
     for (int j = 0; j < to->n_actors; j++)
-      heap_push(&e->timers, e->now_ns, (uint32_t)(to->first_actor + j));
+      wake_at(e, &e->actors[to->first_actor + j], e->now_ns);
   }
 }
 
@@ -419,6 +420,17 @@ static void begin_plain(struct engine *e) {
 
 /* ---- the event loop ---- */
 
+/* An actor's timer has run out; or one that it no longer waits for. */
+static void wake(struct engine *e, struct actor *a) {
+  if (a->wake_ns != e->now_ns)
+    return;
+  a->wake_ns = -1;
+  if (a->activity == COMPUTING)
+    finish_compute(e, a);
+  else
+    advance(e, a);
+}
+
 static void run_events(struct engine *e) {
   while (e->unfinished > 0 || e->completed < e->n_need) {
     int class = -1;
@@ -428,9 +440,7 @@ static void run_events(struct engine *e) {
     e->result.events++;
     if (timer && timer->key <= work_ns) {
       e->now_ns = timer->key;
-      struct actor *a = &e->actors[heap_pop(&e->timers).payload];
-      if (a->activity == TIMER)
-        advance(e, a);
+      wake(e, &e->actors[heap_pop(&e->timers).payload]);
     } else if (work_ns < INT64_MAX) {
       e->now_ns = work_ns;
       uint32_t payload = classes_finish(&e->classes, class, work_ns);
@@ -452,7 +462,7 @@ static void run_events(struct engine *e) {
 
 const struct step_result *engine_step(struct engine *e, const struct step_input *in) {
   set_up(e, in);
-  if (in->plain || in->timeline)
+  if (e->plain)
     begin_plain(e);
   else
     step_begin_folded(e);

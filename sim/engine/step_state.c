@@ -26,6 +26,39 @@ void record_all_ranks(struct engine *e, int category, const char *name, enum tim
   record_span(e, 0, system_world(e->system), -1, stream, category, name, start_ns, end_ns);
 }
 
+void wake_at(struct engine *e, struct actor *a, int64_t at_ns) {
+  a->wake_ns = at_ns;
+  heap_push(&e->timers, at_ns, (uint32_t)(a - e->actors));
+}
+
+/* models.md section 7 */
+void account_wait(struct engine *e, struct actor *a, int64_t to_ns) {
+  struct rank_state *r = &a->rank;
+  int64_t ns = to_ns - r->mark_ns, sync = sync_time(e, to_ns), in_sync = sync - a->mark_sync_ns;
+  const struct group_state *g = &e->groups[a->group];
+  r->mark_ns = to_ns;
+  a->mark_sync_ns = sync;
+  if (g->in_flight) {
+    r->account.exchange_ns += ns;
+    return;
+  }
+  r->account.sync_ns += in_sync;
+  if (a->launched > g->completed || a->activity == WAITING_COLLECTIVE)
+    r->account.idle_ns += ns - in_sync;
+  else
+    r->account.host_ns += ns - in_sync;
+}
+
+void account_compute(struct engine *e, struct actor *a, const struct op *op, int64_t end_ns) {
+  int64_t ns = end_ns - a->rank.mark_ns;
+  if (op->category == TIMELINE_CAT_RECOMPUTE)
+    a->rank.account.recompute_ns += ns;
+  else
+    a->rank.account.work_ns[op->work] += ns;
+  a->rank.mark_ns = end_ns;
+  a->mark_sync_ns = sync_time(e, end_ns);
+}
+
 void arrive_collectives(struct engine *e, struct actor *a) {
   const struct group_state *g = &e->groups[a->group];
   size_t per = e->collectives.n, base = (size_t)g->collective_base;
@@ -62,7 +95,7 @@ void hand_over(struct engine *e, int group) {
     struct actor *a = &e->actors[g->first_actor + i];
     a->activity = TIMER;
     ASSERT(a->rank.exchange_free_ns <= a->rank.compute_free_ns); /* no exchange in flight */
-    heap_push(&e->timers, a->rank.compute_free_ns, (uint32_t)(g->first_actor + i));
+    wake_at(e, a, a->rank.compute_free_ns);
   }
 }
 

@@ -1,5 +1,5 @@
-/* step_state.h: the state of a step being played, shared by step.c (events), step_fold.c (the fast path) and
- * step_result.c (the end of the step). Private to the engine. */
+/* step_state.h: the state of a step being played, shared by step.c (events), step_run.c (compute ops as one event),
+ * step_fold.c (what needs no events) and step_result.c (the end of the step). Private to the engine. */
 #ifndef SIM_ENGINE_STEP_STATE_H
 #define SIM_ENGINE_STEP_STATE_H
 #include "sim/engine/classes.h"
@@ -17,11 +17,21 @@ enum activity {
   FINISHED
 };
 
+/* Compute ops from `op` to `last`, played as one event (step_run.c). */
+struct run {
+  const struct op *op, *last; /* op: in progress, or next */
+  int64_t from_ns;            /* when it begins, or when the run was last settled */
+  int64_t left_units;         /* of it from then on, as classes.h counts */
+  int64_t host_ns;            /* when the host has issued it */
+  bool begun;
+};
+
 /* A rank, or all ranks of a group that behave alike. */
 struct actor {
   struct rank_state rank;
   int64_t mark_sync_ns; /* time with a collective in progress, up to rank.mark_ns */
-  int64_t compute_ns;   /* of the op in flight */
+  int64_t wake_ns;      /* TIMER, and COMPUTING in a run: when it goes on; earlier timers of it are void */
+  struct run run;
   int64_t began_ns, ended_ns, began_sync_ns;
   int group, ranks, first_rank;
   int micro_batch;
@@ -62,6 +72,7 @@ struct engine {
   struct classes classes;
   struct heap timers;
   const struct step_input *in;
+  bool plain; /* every op is an event */
   int64_t now_ns;
 
   struct actor *actors;
@@ -113,12 +124,24 @@ void start_group(struct engine *e, int group, int64_t now_ns, int64_t host_ns);
 void hand_over(struct engine *e, int group);
 /* Whether the groups that this one's ranks were in before are all done; if so, when, and how far their hosts were. */
 bool predecessors_done(const struct engine *e, int group, int64_t *start_ns, int64_t *host_ns);
+/* Sets the time at which an actor goes on by itself. */
+void wake_at(struct engine *e, struct actor *a, int64_t at_ns);
+/* Accounts an actor that is not computing from its mark to `to_ns`, all of it for one cause; a compute op from the mark
+ * to its end. No collective began or ended between to_ns and now. */
+void account_wait(struct engine *e, struct actor *a, int64_t to_ns);
+void account_compute(struct engine *e, struct actor *a, const struct op *op, int64_t end_ns);
 /* Into the timeline, if one is kept. */
 void record_span(struct engine *e, int first_rank, int sp, int micro_batch, enum timeline_stream stream, int category,
                  const char *name, int64_t start_ns, int64_t end_ns);
 void record_all_ranks(struct engine *e, int category, const char *name, enum timeline_stream stream, int64_t start_ns,
                       int64_t end_ns);
 
+/* step_run.c: begins a run with the op at the cursor, which waits for the host at most; ends one at its end, with the
+ * cursor at its last op. Before a collective begins or ends, runs are settled; afterwards their ends are expected. */
+void begin_run(struct engine *e, struct actor *a, const struct op *op);
+void end_run(struct engine *e, struct actor *a);
+void settle_runs(struct engine *e);
+void expect_runs(struct engine *e);
 /* step_fold.c: plays what can be played without events and hands over the rest. */
 void step_begin_folded(struct engine *e);
 /* step_result.c: the tail, and the result with its checks. */
