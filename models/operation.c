@@ -176,13 +176,14 @@ static double varlen_table_time(const struct attention_table *t, bool backward, 
     all_tiles += tiles_of(t, (double)kv_heads, lengths[i] * group);
   if (!(all_tiles > 0))
     return 0;
-  const double log_all = log(all_tiles);
+  const struct axis_place tiles = axis_find(&t->tiles, log(all_tiles));
   uint32_t longest = 0;
   for (int64_t i = 0; i < n; i++) {
     if (lengths[i] == 0)
       continue;
     const double share = tiles_of(t, (double)kv_heads, lengths[i] * group) / all_tiles;
-    sum += share * exp(table_log_time(t, table, log((double)lengths[i]), log_all));
+    const struct axis_place keys = axis_find(&t->keys, log((double)lengths[i]));
+    sum += share * exp(plane(table, t->tiles.n, &keys, &tiles) + keys.beyond + tiles.beyond);
     longest = lengths[i] > longest ? lengths[i] : longest;
   }
   const double most =

@@ -64,7 +64,10 @@ static double attention_block_s(const struct lowering *l, const struct split *p,
 
 static void emit_attention(struct lowering *l, const struct split *p, bool backward) {
   const char *name = backward ? "attention_backward" : "attention";
-  double block_s[2] = {attention_block_s(l, p, 0, backward), p->r > 1 ? attention_block_s(l, p, 1, backward) : 0};
+  double *block_s = l->attention_s[backward]; /* kept: the same in every section, and dear where packs are long */
+  for (int block = 0; block < 2 && block < p->r; block++)
+    if (block_s[block] == 0)
+      block_s[block] = attention_block_s(l, p, block, backward);
   for (int block = 0; block < p->r; block++) {
     bool more = block + 1 < p->r;
     if (more) /* K, V of the next block travel beside this block's attention; backward brings dK, dV, too */

@@ -13,6 +13,7 @@ struct lowering {
   uint8_t category;  /* of the compute ops being emitted */
   int64_t rows;      /* token rows of this rank */
   int64_t text_rows; /* 2D: caption rows of this rank (not divided by sp) */
+  double attention_s[2][2]; /* 1D: forward and backward of the own and of another ring block, once they are known */
 };
 
 void emit_compute(struct lowering *l, const char *name, double seconds, enum work_class work, int kernels);
