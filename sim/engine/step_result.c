@@ -4,6 +4,7 @@
 #include "sim/base/err.h"
 #include "sim/base/units.h"
 #include "sim/engine/step_state.h"
+#include "sim/plan/program_time.h"
 
 /* The step's tail on ranks that differ at most in speed: all meet at each collective. Adds to *sync and *end; optimizer
  * time is returned per unit factor through `optimizer_ns`. */
@@ -151,6 +152,19 @@ void step_collect(struct engine *e) {
   r->n_work = (int)e->n_work;
   collect_imbalance(e);
   check_partition(e);
+}
+
+int64_t engine_least_ns(struct engine *e, const struct step_input *in) {
+  int64_t longest_ns = 0;
+  ASSERT(!in->factors && !in->timeline);
+  for (int i = 0; i < in->n_groups; i++) {
+    struct rank_state r = rank_state_at(0, 1);
+    for (int m = 0; m < in->groups[i].n_micro_batches; m++)
+      program_play_whole(in->groups[i].programs[m], &r);
+    longest_ns = int64_max(longest_ns, int64_max(r.compute_free_ns, r.exchange_free_ns));
+  }
+  e->in = in;
+  return play_tail(e, longest_ns, 1).end_ns;
 }
 
 int64_t engine_sync_ns(struct engine *e, const struct program *micro_batch) {

@@ -73,12 +73,8 @@ static void run_on_threads(const struct experiment *x, struct job *jobs, int n) 
   pthread_cond_destroy(&p.finished);
 }
 
-/* Runs all; the error of the first job (in order) that failed. */
-static int run_jobs(const struct experiment *x, struct job *jobs, int n, struct err *err) {
-  if (!x->shared)
-    run_on_threads(x, jobs, n);
-  for (int i = 0; x->shared && i < n; i++) /* what is shared belongs to this thread */
-    job_run(&jobs[i]);
+/* The error of the first job (in order) that failed. */
+static int first_error(const struct job *jobs, int n, struct err *err) {
   for (int i = 0; i < n; i++)
     if (jobs[i].rc < 0) {
       if (err)
@@ -86,6 +82,15 @@ static int run_jobs(const struct experiment *x, struct job *jobs, int n, struct 
       return -1;
     }
   return 0;
+}
+
+/* Runs all. */
+static int run_jobs(const struct experiment *x, struct job *jobs, int n, struct err *err) {
+  if (!x->shared)
+    run_on_threads(x, jobs, n);
+  for (int i = 0; x->shared && i < n; i++) /* what is shared belongs to this thread */
+    job_run(&jobs[i]);
+  return first_error(jobs, n, err);
 }
 
 /* ---- SP degrees ---- */
@@ -118,6 +123,44 @@ static int make_jobs(const struct experiment *x, const struct sample_cost *costs
   return 0;
 }
 
+/* The best that each degree can reach, without playing it. */
+static int find_limits(struct job *jobs, int n, double *limits) {
+  for (int i = 0; i < n; i++) {
+    struct job least = jobs[i];
+    least.least = true;
+    job_run(&least);
+    if (least.rc < 0) {
+      jobs[i] = least;
+      return -1;
+    }
+    limits[i] = least.result.tokens_per_s;
+  }
+  return 0;
+}
+
+/* Plays a policy's degrees on this thread, the most promising first. One that cannot even be second is left out: nothing
+ * is told of it, and its result stays empty. */
+static void run_promising(struct job *jobs, int n) {
+  double limits[MAX_SPS], best = 0, second = 0;
+  bool seen[MAX_SPS] = {false};
+  if (find_limits(jobs, n, limits) < 0)
+    return;
+  for (int k = 0; k < n; k++) {
+    int next = -1;
+    for (int i = 0; i < n; i++)
+      if (!seen[i] && (next < 0 || limits[i] > limits[next]))
+        next = i;
+    if (limits[next] < second)
+      return;
+    seen[next] = true;
+    job_run(&jobs[next]);
+    double reached = jobs[next].result.tokens_per_s;
+    ASSERT(jobs[next].rc < 0 || reached <= limits[next]);
+    second = fmax(second, fmin(best, reached));
+    best = fmax(best, reached);
+  }
+}
+
 /* Best throughput; of equal ones the smallest SP. The runner-up is the best of the others. */
 static void choose(const struct job *jobs, int n, struct policy_result *out) {
   const struct policy_result *best = &jobs[0].result, *second = NULL;
@@ -134,6 +177,22 @@ static void choose(const struct job *jobs, int n, struct policy_result *out) {
     out->sp_runner_up = second->sp;
     out->sp_runner_up_tokens_per_s = second->tokens_per_s;
   }
+}
+
+/* Every policy at its degrees. */
+static int run_tries(const struct experiment *x, const struct tries *tries, struct job *jobs, int n, struct err *err) {
+  bool faults = x->options.jitter > 0 || x->options.straggler_rank >= 0; /* limits hold for ranks of full speed */
+  if (!x->shared || faults)
+    return run_jobs(x, jobs, n, err);
+  for (int i = 0; i < x->n_policies; i++) {
+    struct job *of_policy = &jobs[tries[i].first_job];
+    if (tries[i].n_sps > 2)
+      run_promising(of_policy, tries[i].n_sps);
+    else
+      for (int k = 0; k < tries[i].n_sps; k++)
+        job_run(&of_policy[k]);
+  }
+  return first_error(jobs, n, err);
 }
 
 /* ---- The second pass: outputs of the chosen runs, further shuffles ---- */
@@ -239,7 +298,7 @@ int experiment_run(const struct experiment *x, struct experiment_outputs *output
   for (int i = 0; outputs && i < x->n_policies; i++)
     if (tries[i].n_sps == 1 && wants_files(&outputs[i]))
       jobs[tries[i].first_job].outputs = &outputs[i];
-  if (run_jobs(x, jobs, n_jobs, err) < 0)
+  if (run_tries(x, tries, jobs, n_jobs, err) < 0)
     goto out;
   for (int i = 0; i < x->n_policies; i++)
     choose(&jobs[tries[i].first_job], tries[i].n_sps, &results[i]);

@@ -362,6 +362,14 @@ static int simulate_iteration(struct run *r) {
   return write_chakra(r) < 0 ? -1 : write_iteration(r);
 }
 
+/* Counts the least that the iteration takes. */
+static void add_least(struct run *r) {
+  lower_iteration(r);
+  struct step_input in = {.groups = r->groups, .n_groups = (int)r->it.n_groups};
+  r->metrics.time_ns += engine_least_ns(r->lane->engine, &in);
+  r->metrics.tokens += r->it.tokens;
+}
+
 /* The same step under every draw of the parameters: the plan stays as it is, only costs move. */
 static void play_draws(struct run *r) {
   draw_faults(r);
@@ -530,6 +538,8 @@ static int run_all(struct run *r) {
   for (int64_t step = 0; step < limit && (rc = next(r)) > 0; step++) {
     if (j->plan) {
       plan_one(r);
+    } else if (j->least) {
+      add_least(r);
     } else if (j->draws) {
       if (step % j->draw_stride == 0)
         play_draws(r);
@@ -553,7 +563,9 @@ void job_run(struct job *j) {
   j->rc = run_open(&r, j);
   if (j->rc == 0)
     j->rc = run_all(&r);
-  if (j->rc == 0 && j->explain_step < 0 && !j->draws) {
+  if (j->rc == 0 && j->least) {
+    j->result.tokens_per_s = r.metrics.time_ns > 0 ? (double)r.metrics.tokens / s_from_ns(r.metrics.time_ns) : 0;
+  } else if (j->rc == 0 && j->explain_step < 0 && !j->draws) {
     finish_result(&r);
     if (j->outputs && j->outputs->schedule)
       finish_schedule(&r);

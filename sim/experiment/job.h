@@ -16,6 +16,8 @@ struct job {
   struct experiment_outputs *outputs; /* NULL: nothing is written */
   int64_t explain_step;               /* >= 0: play this step alone, for outputs->explain */
   struct experiment_plan *plan;       /* not NULL: plan only, nothing is played */
+  bool least;                         /* nothing is played: result.tokens_per_s alone is set, to what it would be if
+                                         every step took the least it can (engine_least_ns) */
   double *draws;                      /* not NULL: every draw_stride-th step is played under the parameters and under
                                          n_draws moved ones; n_draws + 1 sums of seconds */
   int n_draws;
