@@ -420,10 +420,8 @@ static void begin_plain(struct engine *e) {
 
 /* ---- the event loop ---- */
 
-/* An actor's timer has run out; or one that it no longer waits for. */
+/* An actor's timer has run out. */
 static void wake(struct engine *e, struct actor *a) {
-  if (a->wake_ns != e->now_ns)
-    return;
   a->wake_ns = -1;
   if (a->activity == COMPUTING)
     finish_compute(e, a);

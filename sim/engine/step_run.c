@@ -37,7 +37,7 @@ static void expect_end(struct engine *e, struct actor *a) {
 }
 
 static void begin_op(struct engine *e, struct actor *a) {
-  if (!a->run.begun)
+  if (!a->run.begun && a->run.from_ns > a->rank.mark_ns)
     account_wait(e, a, a->run.from_ns);
   a->run.begun = true;
 }
@@ -96,7 +96,14 @@ void settle_runs(struct engine *e) {
 }
 
 void expect_runs(struct engine *e) {
-  for (size_t i = 0; !e->plain && i < e->n_actors; i++)
-    if (e->actors[i].activity == COMPUTING)
-      expect_end(e, &e->actors[i]);
+  if (e->plain)
+    return;
+  heap_clear(&e->timers);
+  for (size_t i = 0; i < e->n_actors; i++) {
+    struct actor *a = &e->actors[i];
+    if (a->activity == COMPUTING)
+      expect_end(e, a);
+    else if (a->wake_ns >= 0)
+      wake_at(e, a, a->wake_ns);
+  }
 }

@@ -30,7 +30,7 @@ struct run {
 struct actor {
   struct rank_state rank;
   int64_t mark_sync_ns; /* time with a collective in progress, up to rank.mark_ns */
-  int64_t wake_ns;      /* TIMER, and COMPUTING in a run: when it goes on; earlier timers of it are void */
+  int64_t wake_ns;      /* TIMER, and COMPUTING in a run: when it goes on; else -1 */
   struct run run;
   int64_t began_ns, ended_ns, began_sync_ns;
   int group, ranks, first_rank;
