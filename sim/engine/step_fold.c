@@ -75,7 +75,7 @@ static bool fold_rest(struct engine *e, struct actor *a, int64_t horizon_ns) {
 }
 
 /* Goes on op by op while every op is over before `horizon_ns`, before which no collective can be in progress; stops at
- * the last clean point. Arrivals at collectives that lie before the horizon are noted at once: none can start sooner.
+ * the last clean point, or behind the first op of a run, whose rest is one event anyway. Arrivals at collectives that lie before the horizon are noted at once: none can start sooner.
  */
 static void fold_to(struct engine *e, int group, int64_t horizon_ns) {
   struct group_state *g = &e->groups[group];
@@ -90,6 +90,7 @@ static void fold_to(struct engine *e, int group, int64_t horizon_ns) {
   struct cursor c = actors->cursor, kept_cursor = c;
   memcpy(kept, ranks, bytes);
   int posted = actors->posted, kept_posted = posted;
+  bool in_kept_run = false;
   for (const struct op *op; (op = cursor_op(p, &c)) && op->kind != OP_WAIT; cursor_advance(p, &c)) {
     if (op->kind == OP_POST) {
       if (latest(ranks, g->n_actors) >= horizon_ns)
@@ -100,8 +101,11 @@ static void fold_to(struct engine *e, int group, int64_t horizon_ns) {
     }
     if (latest(ranks, g->n_actors) > horizon_ns)
       break;
-    if (!clean(ranks, g->n_actors))
+    bool compute = op->kind == OP_COMPUTE;
+    in_kept_run = in_kept_run && compute;
+    if (in_kept_run || !clean(ranks, g->n_actors))
       continue;
+    in_kept_run = compute;
     memcpy(kept, ranks, bytes);
     kept_posted = posted;
     kept_cursor = c;

@@ -169,7 +169,7 @@ static int run_open(struct run *r, struct job *j) {
   policy_setup_init(&r->setup, r->x, r->policy, j->sp);
   r->plan_ns = wall_clock_ns() - started_ns;
   r->fates = xcalloc((size_t)r->x->samples.n, sizeof *r->fates);
-  metrics_init(&r->metrics, r->x);
+  metrics_init(&r->metrics, r->x, j->costs);
   start_faults(r);
   shuffle_arrivals(r);
   find_infeasible(r);
@@ -476,7 +476,7 @@ static void finish_result(struct run *r) {
   count_samples(r, out);
   check_conserved(r, out);
   if (!r->job->plan)
-    metrics_finish(&r->metrics, r->fates, FATE_RUN, r->job->costs, out);
+    metrics_finish(&r->metrics, r->fates, FATE_RUN, out);
 }
 
 /* ---- The schedule's header ---- */

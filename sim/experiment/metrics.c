@@ -8,9 +8,8 @@
 #include "sim/base/units.h"
 #include "sim/plan/schedule.h"
 
-void metrics_init(struct metrics *m, const struct experiment *x) {
-  *m = (struct metrics){.x = x, .no_blocks = x->model, .peak_step = -1};
-  m->no_blocks.layers = 0;
+void metrics_init(struct metrics *m, const struct experiment *x, const struct sample_cost *costs) {
+  *m = (struct metrics){.x = x, .costs = costs, .peak_step = -1};
 }
 
 void metrics_release(struct metrics *m) {
@@ -66,7 +65,7 @@ static struct sample_sums sums_of(const struct metrics *m, const struct plan_mic
     struct sample sample = m->x->samples.samples[mb->samples[i]];
     double tokens = (double)sample_tokens(sample);
     s.tokens_sq += tokens * tokens;
-    s.block_flops += forward_flops(&m->x->model, sample) - forward_flops(&m->no_blocks, sample);
+    s.block_flops += m->costs[mb->samples[i]].block_flops;
   }
   return s;
 }
@@ -149,32 +148,34 @@ static double cv_of_mean_one(double squares, double n) { return sqrt(fmax(0, squ
 
 struct sample_cost *sample_costs(const struct experiment *x) {
   struct sample_cost *costs = xmalloc(size_mul((size_t)x->samples.n, sizeof *costs));
+  struct transformer no_blocks = x->model;
+  no_blocks.layers = 0;
   for (int64_t i = 0; i < x->samples.n; i++) {
     struct sample s = x->samples.samples[i];
     costs[i] = (struct sample_cost){.bound_gpu_s = bound_gpu_seconds(&x->system, s.a, s.b),
-                                    .flops = transformer_sample_flops(&x->model, s.a, s.b)};
+                                    .flops = transformer_sample_flops(&x->model, s.a, s.b),
+                                    .block_flops = forward_flops(&x->model, s) - forward_flops(&no_blocks, s)};
   }
   return costs;
 }
 
 /* FLOPs and lower bound of the samples that ran. */
-static void finish_bound(const struct metrics *m, const uint8_t *ran, uint8_t ran_value,
-                         const struct sample_cost *costs, struct policy_result *r, double *flops) {
+static void finish_bound(const struct metrics *m, const uint8_t *ran, uint8_t ran_value, struct policy_result *r,
+                         double *flops) {
   const struct experiment *x = m->x;
   double gpu_s = 0, longest_s = 0;
   *flops = 0;
   for (int64_t i = 0; i < x->samples.n; i++) {
     if (ran[i] != ran_value)
       continue;
-    gpu_s += costs[i].bound_gpu_s;
-    longest_s = fmax(longest_s, costs[i].bound_gpu_s);
-    *flops += costs[i].flops;
+    gpu_s += m->costs[i].bound_gpu_s;
+    longest_s = fmax(longest_s, m->costs[i].bound_gpu_s);
+    *flops += m->costs[i].flops;
   }
   r->bound_s = fmax(gpu_s / system_world(&x->system), longest_s / x->sps[x->n_sps - 1]);
 }
 
-void metrics_finish(const struct metrics *m, const uint8_t *ran, uint8_t ran_value, const struct sample_cost *costs,
-                    struct policy_result *r) {
+void metrics_finish(const struct metrics *m, const uint8_t *ran, uint8_t ran_value, struct policy_result *r) {
   const struct experiment *x = m->x;
   int world = system_world(&x->system);
   double flops;
@@ -186,7 +187,7 @@ void metrics_finish(const struct metrics *m, const uint8_t *ran, uint8_t ran_val
   if (m->steps == 0)
     return;
   double n = (double)m->steps, time_s = s_from_ns(m->time_ns), gpu_s = time_s * world;
-  finish_bound(m, ran, ran_value, costs, r, &flops);
+  finish_bound(m, ran, ran_value, r, &flops);
   finish_step_times(m, r);
   r->time_s = time_s;
   r->tokens_per_step = (double)m->tokens / n;

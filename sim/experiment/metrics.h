@@ -11,9 +11,17 @@ struct micro_batch_load {
   int64_t processed_tokens;            /* padding included */
 };
 
+/* What a sample costs whoever runs it: all runs of an experiment need it, so it is worked out once. */
+struct sample_cost {
+  double bound_gpu_s, flops;
+  double block_flops; /* forward FLOPs of the blocks: what recomputing all of them would add */
+};
+/* One per entry of x->samples; the caller frees it. */
+struct sample_cost *sample_costs(const struct experiment *x);
+
 struct metrics {
   const struct experiment *x;
-  struct transformer no_blocks; /* the model without its blocks: what is never recomputed */
+  const struct sample_cost *costs;
   int64_t steps, samples, tokens, processed_tokens, time_ns, steps_over_tokens;
   int64_t *step_ns; /* per step */
   size_t n_step_ns, step_ns_cap;
@@ -27,7 +35,8 @@ struct metrics {
   size_t weights_cap;
 };
 
-void metrics_init(struct metrics *m, const struct experiment *x);
+/* `costs` may be NULL where no step is added. */
+void metrics_init(struct metrics *m, const struct experiment *x, const struct sample_cost *costs);
 void metrics_release(struct metrics *m);
 
 /* One step: what ran, how it was played, its loads and the peak of its micro-batches. m->weights holds the gradient
@@ -35,15 +44,7 @@ void metrics_release(struct metrics *m);
 void metrics_add_step(struct metrics *m, const struct plan_iteration *it, const struct step_record *record,
                       const struct micro_batch_load *loads, int64_t peak_bytes);
 
-/* What a sample costs whoever runs it: all runs of an experiment need it, so it is worked out once. */
-struct sample_cost {
-  double bound_gpu_s, flops;
-};
-/* One per entry of x->samples; the caller frees it. */
-struct sample_cost *sample_costs(const struct experiment *x);
-
 /* Everything that the steps tell. ran: per entry of x->samples, `ran_value` if it ran. */
-void metrics_finish(const struct metrics *m, const uint8_t *ran, uint8_t ran_value, const struct sample_cost *costs,
-                    struct policy_result *r);
+void metrics_finish(const struct metrics *m, const uint8_t *ran, uint8_t ran_value, struct policy_result *r);
 
 #endif
