@@ -102,8 +102,8 @@ struct tries {
 };
 
 /* A run per policy and SP degree to try. Caller frees *jobs. */
-static int make_jobs(const struct experiment *x, const struct sample_cost *costs, struct tries *tries,
-                     struct job **jobs, int *n_jobs, struct err *err) {
+static int make_jobs(const struct experiment *x, const struct sample_cost *costs, uint32_t *arrivals,
+                     struct tries *tries, struct job **jobs, int *n_jobs, struct err *err) {
   *jobs = xcalloc((size_t)x->n_policies * MAX_SPS, sizeof **jobs);
   *n_jobs = 0;
   for (int i = 0; i < x->n_policies; i++) {
@@ -117,6 +117,7 @@ static int make_jobs(const struct experiment *x, const struct sample_cost *costs
                                           .sp = t->sps[k],
                                           .holds_all = t->holds_all,
                                           .seed = (uint64_t)x->options.seed,
+                                          .arrivals = arrivals,
                                           .costs = costs,
                                           .explain_step = -1};
   }
@@ -292,8 +293,9 @@ int experiment_run(const struct experiment *x, struct experiment_outputs *output
   struct job *jobs = NULL, *more = NULL;
   int n_jobs = 0, n_more = 0, rc = -1;
   struct sample_cost *costs = sample_costs(x);
+  uint32_t *arrivals = job_arrivals(x, (uint64_t)x->options.seed);
   double *seconds = NULL;
-  if (make_jobs(x, costs, tries, &jobs, &n_jobs, err) < 0)
+  if (make_jobs(x, costs, arrivals, tries, &jobs, &n_jobs, err) < 0)
     goto out;
   for (int i = 0; outputs && i < x->n_policies; i++)
     if (tries[i].n_sps == 1 && wants_files(&outputs[i]))
@@ -315,6 +317,7 @@ int experiment_run(const struct experiment *x, struct experiment_outputs *output
 out:
   free(seconds);
   free(costs);
+  free(arrivals);
   free(jobs);
   free(more);
   return rc;

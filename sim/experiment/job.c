@@ -32,6 +32,7 @@ struct run {
   const struct policy *policy;
   struct policy_setup setup;
   struct sample_set samples; /* the experiment's, with this run's arrival order */
+  uint32_t *own_arrivals;
   struct policy_run *rule;
   struct plan_iteration it;
   struct lane *lanes; /* one, or one per draw of moved parameters */
@@ -87,18 +88,23 @@ static double packed_time_s(void *context, int sp, const struct sample *samples,
 
 /* ---- Start and end ---- */
 
-static void shuffle_arrivals(struct run *r) {
+uint32_t *job_arrivals(const struct experiment *x, uint64_t seed) {
   struct rng rng;
-  r->samples = r->x->samples;
-  if (r->x->options.no_shuffle)
-    return;
-  uint32_t *order = xmalloc(size_mul((size_t)r->samples.n, sizeof *order));
-  for (int64_t i = 0; i < r->samples.n; i++)
+  if (x->options.no_shuffle)
+    return NULL;
+  uint32_t *order = xmalloc(size_mul((size_t)x->samples.n, sizeof *order));
+  for (int64_t i = 0; i < x->samples.n; i++)
     order[i] = (uint32_t)i;
-  rng_init(&rng, r->job->seed, "arrival");
-  rng_shuffle(&rng, order, (size_t)r->samples.n);
+  rng_init(&rng, seed, "arrival");
+  rng_shuffle(&rng, order, (size_t)x->samples.n);
   rng_release(&rng);
-  r->samples.order = order;
+  return order;
+}
+
+static void order_arrivals(struct run *r) {
+  r->samples = r->x->samples;
+  r->own_arrivals = r->job->arrivals ? NULL : job_arrivals(r->x, r->job->seed);
+  r->samples.order = r->job->arrivals ? r->job->arrivals : r->own_arrivals;
 }
 
 static void find_infeasible(struct run *r) {
@@ -171,7 +177,7 @@ static int run_open(struct run *r, struct job *j) {
   r->fates = xcalloc((size_t)r->x->samples.n, sizeof *r->fates);
   metrics_init(&r->metrics, r->x, j->costs);
   start_faults(r);
-  shuffle_arrivals(r);
+  order_arrivals(r);
   find_infeasible(r);
   struct policy_input in = {.world = system_world(&r->x->system),
                             .profile = &r->setup.profile,
@@ -206,7 +212,7 @@ static void run_close(struct run *r) {
   metrics_release(&r->metrics);
   policy_setup_release(&r->setup);
   rng_release(&r->jitter);
-  free(r->samples.order);
+  free(r->own_arrivals);
   free(r->fates);
   free(r->factors);
   free(r->groups);

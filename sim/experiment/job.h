@@ -13,6 +13,7 @@ struct job {
   int sp;     /* 0: not a fixed-SP policy */
   bool holds_all;
   uint64_t seed;
+  uint32_t *arrivals; /* job_arrivals of the seed, borrowed; NULL: the job makes its own */
   struct experiment_outputs *outputs; /* NULL: nothing is written */
   int64_t explain_step;               /* >= 0: play this step alone, for outputs->explain */
   struct experiment_plan *plan;       /* not NULL: plan only, nothing is played */
@@ -29,6 +30,9 @@ struct job {
   int rc;
   struct err err;
 };
+
+/* The order in which entries of x->samples arrive, for the caller to free; NULL with --no-shuffle: as they are. */
+uint32_t *job_arrivals(const struct experiment *x, uint64_t seed);
 
 /* Sets rc, result or err. */
 void job_run(struct job *j);
