@@ -10,9 +10,9 @@ struct axis_place axis_find(const struct axis *a, double log_x) {
     return (struct axis_place){0};
   if (log_x >= a->log[last])
     return (struct axis_place){.i = last, .beyond = log_x - a->log[last]};
-  int low = 0; /* counted, not halved: axes are short, and branches that nothing predicts cost more */
-  for (int i = 1; i < last; i++)
-    low += log_x >= a->log[i];
+  int low = 0; /* log[low] <= x < log[low + n]; without branches, which nothing could predict */
+  for (int n = last; n > 1; n -= n / 2)
+    low += n / 2 * (log_x >= a->log[low + n / 2]);
   const int high = low + 1;
   return (struct axis_place){.i = low, .w = (log_x - a->log[low]) / (a->log[high] - a->log[low])};
 }
