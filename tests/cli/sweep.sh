@@ -34,6 +34,24 @@ grep '^5,' one.csv | cut -d, -f9- | sed 's/,$//' | cmp - point || fail 'a point 
 # A failed point is a row with its error: SP 16 on 8 GPUs.
 grep -q "^1,[0-9a-f]*,h200_8x1,t.txt,0,32768,drop,16,,.*,--sp 16 on the 8 GPUs" one.csv || fail 'no row for a failed point'
 
+# A sweep leaves out SP degrees that cannot be best or second; simulate plays them all: the same rows, runner-up included.
+cat >auto.json <<'END'
+{"schema": "dcpsim.sweep/1",
+ "base": {"model": "gpt-1.2b", "policy": ["static", "bucket", "packed"], "steps": 12, "trace": "t.txt", "sp": "auto"},
+ "grid": {"zero": [0, 1, 2, 3], "cluster": ["h200_8x1", "h200_8x4"]}}
+END
+"$dcpsim" sweep auto.json -o auto.csv -j 1 2>/dev/null || fail 'sweep of zero'
+n=0
+for zero in 0 1 2 3; do
+  for cluster in h200_8x1 h200_8x4; do
+    "$dcpsim" simulate --model gpt-1.2b --policy static,bucket,packed --steps 12 --cluster $cluster --trace t.txt \
+      --zero $zero --draws 0 --csv - 2>/dev/null | sed '1d; s/,[^,]*$//' >point || fail "simulate --zero $zero"
+    grep "^$n," auto.csv | cut -d, -f5- | sed 's/,$//' | cmp - point || fail "zero $zero, $cluster: sweep and simulate differ"
+    n=$((n + 1))
+  done
+done
+[ "$(wc -l <auto.csv)" -eq 25 ] || fail 'auto.csv: 24 rows wanted'
+
 # Any number of threads and ranks.
 "$dcpsim" sweep s.json -o two.csv -j 2 2>/dev/null && sort two.csv | cmp - wanted || fail '-j 2 differs'
 "$dcpsim" sweep - -o - -j 7 2>/dev/null <s.json | sort | cmp - wanted || fail '-j 7 to stdout differs'

@@ -147,7 +147,7 @@ static void assert_equal(const struct copy *a, const struct step_result *b, uint
 
 Test(step_fold, fast_equals_plain) {
   struct scene *s = xmalloc(sizeof *s);
-  int more_events = 0;
+  int more_events = 0, tight = 0;
   for (uint64_t seed = 1; seed <= 400; seed++) {
     const double *factors;
     make_scene(s, seed, seed % 3 == 0, &factors);
@@ -159,6 +159,12 @@ Test(step_fold, fast_equals_plain) {
       const struct step_result *fast = engine_step(e, &in);
       assert_equal(&plain, fast, seed);
       more_events += plain.r.events > fast->events;
+      if (!factors) {
+        int64_t step_ns = fast->step_ns, least_ns = engine_least_ns(e, &in);
+        cr_assert_leq(least_ns, step_ns, "seed %llu: least %lld of %lld", (unsigned long long)seed,
+                      (long long)least_ns, (long long)step_ns);
+        tight += least_ns * 4 > step_ns * 3;
+      }
       free(plain.actors);
       free(plain.work);
       engine_free(e);
@@ -166,6 +172,7 @@ Test(step_fold, fast_equals_plain) {
     free_scene(s);
   }
   cr_assert_gt(more_events, 200, "the fast path must save events: did in %d scenes", more_events);
+  cr_assert_gt(tight, 100, "the least time must be of use: over 3/4 of the step in %d scenes", tight);
   free(s);
 }
 
