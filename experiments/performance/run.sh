@@ -38,17 +38,10 @@ run 'the same, lengths to 131,072' \
   $dcpsim simulate --trace wikipedia --model llama2-7b --cluster h200_8x4 --policy $all --max-length 131072 --json
 run 'wikipedia, static with --batch 1' \
   $dcpsim simulate --trace wikipedia --model llama2-7b --cluster h200_8x4 --policy static --batch 1 --json
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-$dcpsim trace generate lognormal:mean=2000,sigma=1.2,max=60000 -n 20000 -o "$work/lengths.txt"
-cat >"$work/sweep.json" <<END
-{"schema": "dcpsim.sweep/1",
- "base": {"trace": "$work/lengths.txt", "model": "llama2-7b", "cluster": "h200_8x4", "steps": 100, "sp": 8},
- "grid": {"seed": {"from": 0, "to": 99, "step": 1}, "max_gas": [3, 4, 5, 6, 7], "memory_cap_frac": [0.6, 0.7, 0.8, 0.9]}}
-END
-run 'sweep: 2,000 points of four policies, 20,000 lengths' \
-  $dcpsim sweep "$work/sweep.json" -o "$work/sweep.csv" -j 2
 run 'trace info wikipedia' $dcpsim trace info wikipedia
+
+printf '\nsweeps of 2,000 points, 2 threads\n'
+sh experiments/performance/sweep.sh $dcpsim
 
 printf '\nengine: one step of a 32-layer model, SP 8, 4 all-to-alls per layer and pass, full recomputation\n'
 build/release/bench/bench_engine
