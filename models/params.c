@@ -464,6 +464,31 @@ int params_parse(struct params **out, const char *name, const char *text, struct
   return load_doc(out, name, &doc, err);
 }
 
+static void *copy_of(const void *v, size_t n, size_t size) {
+  if (!v)
+    return NULL;
+  void *copy = xcalloc(n, size);
+  memcpy(copy, v, n * size);
+  return copy;
+}
+
+struct params *params_copy(const struct params *from) {
+  struct params *p = copy_of(from, 1, sizeof *from);
+  p->name = xstrdup(from->name);
+  p->outside = xcalloc(1, sizeof *p->outside);
+  const struct gemm_table *gemm = &from->gemm;
+  p->gemm.log_time = copy_of(gemm->log_time, (size_t)gemm->m.n * (size_t)gemm->n.n * (size_t)gemm->k.n, sizeof(double));
+  for (int i = 0; i < from->n_attention; i++) {
+    const struct attention_table *t = &from->attention[i];
+    size_t n = (size_t)t->keys.n * (size_t)t->tiles.n;
+    p->attention[i].log_forward = copy_of(t->log_forward, n, sizeof(double));
+    p->attention[i].log_backward = copy_of(t->log_backward, n, sizeof(double));
+    p->attention[i].log_grouped = copy_of(t->log_grouped, n, sizeof(double));
+  }
+  p->network.curves = copy_of(from->network.curves, (size_t)from->network.n_curves, sizeof *p->network.curves);
+  return p;
+}
+
 void params_free(struct params *p) {
   if (!p)
     return;

@@ -14,6 +14,8 @@ struct params;
 int params_load(struct params **out, const char *name_or_path, struct err *err);
 /* The same from text in memory; `name` is what params_name() says and messages call it. */
 int params_parse(struct params **out, const char *name, const char *text, struct err *err);
+/* A copy of its own, to be moved: no file is read again. Ownership to the caller. */
+struct params *params_copy(const struct params *p);
 void params_free(struct params *p);
 /* Moves every fitted quantity by a draw from its own error: the fit's recorded one, or the declared one of what no row
  * gives (params_move.c). Same seed, same shifts; best rates follow, so that bounds still hold. */

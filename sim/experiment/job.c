@@ -136,12 +136,11 @@ static void draw_faults(struct run *r) {
   }
 }
 
-static int lane_init(struct run *r, struct lane *l, int draw, struct err *err) {
+static void lane_init(struct run *r, struct lane *l, int draw) {
   bool unequal_counts = r->setup.fit.unequal_counts;
   l->system = r->x->system;
   if (draw > 0) {
-    if (params_load(&l->moved, params_name(r->x->params), err) < 0)
-      return -1;
+    l->moved = params_copy(r->x->params);
     params_move(l->moved, (uint64_t)(r->x->options.seed + draw));
     l->system.params = l->moved;
   }
@@ -149,7 +148,6 @@ static int lane_init(struct run *r, struct lane *l, int draw, struct err *err) {
   if (!r->job->plan)
     l->engine = engine_new(&l->system, unequal_counts);
   l->memo = step_memo_new();
-  return 0;
 }
 
 static void lane_release(struct lane *l) {
@@ -159,14 +157,12 @@ static void lane_release(struct lane *l) {
   params_free(l->moved);
 }
 
-static int lanes_init(struct run *r, struct job *j) {
+static void lanes_init(struct run *r, const struct job *j) {
   int n = j->draws ? j->n_draws + 1 : 1;
   r->lanes = xcalloc((size_t)n, sizeof *r->lanes);
   r->lane = r->lanes;
   for (; r->n_lanes < n; r->n_lanes++)
-    if (lane_init(r, &r->lanes[r->n_lanes], r->n_lanes, &j->err) < 0)
-      return -1;
-  return 0;
+    lane_init(r, &r->lanes[r->n_lanes], r->n_lanes);
 }
 
 static int run_open(struct run *r, struct job *j) {
@@ -185,8 +181,7 @@ static int run_open(struct run *r, struct job *j) {
                             .excluded = r->setup.excluded,
                             .options = r->setup.options,
                             .seed = j->seed};
-  if (lanes_init(r, j) < 0)
-    return -1;
+  lanes_init(r, j);
   if (j->plan)
     in.costs = (struct policy_costs){&r->lane->cache, padded_time_s, packed_time_s};
   started_ns = wall_clock_ns();
