@@ -64,8 +64,8 @@ void engine_free(struct engine *e);
 /* The result points into the engine and is valid until the next call. Asserts that every rank's nanoseconds add up. */
 const struct step_result *engine_step(struct engine *e, const struct step_input *in);
 
-/* What the step takes at the least: its longest group alone, without contention or waiting for others, and the tail; in a
- * fraction of the time that playing it takes. For steps without factors. */
+/* What the step takes at the least: its longest group alone, without contention or waiting for others, and the tail; in
+ * a fraction of the time that playing it takes. For steps without factors. */
 int64_t engine_least_ns(struct engine *e, const struct step_input *in);
 
 /* Uncontended nanoseconds of the collectives that one step with one micro-batch per rank issues, the tail's included.

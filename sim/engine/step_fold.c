@@ -75,7 +75,8 @@ static bool fold_rest(struct engine *e, struct actor *a, int64_t horizon_ns) {
 }
 
 /* Goes on op by op while every op is over before `horizon_ns`, before which no collective can be in progress; stops at
- * the last clean point, or behind the first op of a run, whose rest is one event anyway. Arrivals at collectives that lie before the horizon are noted at once: none can start sooner.
+ * the last clean point, or behind the first op of a run, whose rest is one event anyway. Arrivals at collectives that
+ * lie before the horizon are noted at once: none can start sooner.
  */
 static void fold_to(struct engine *e, int group, int64_t horizon_ns) {
   struct group_state *g = &e->groups[group];

@@ -1,6 +1,6 @@
-/* Runs: successive compute ops of an actor, played as one event. Nothing can interrupt them but a collective that begins
- * or ends beside them, which changes their rate: all runs are then settled up to that moment, in the same fixed-point
- * units as classes.h, and their ends found anew. */
+/* Runs: successive compute ops of an actor, played as one event. Nothing can interrupt them but a collective that
+ * begins or ends beside them, which changes their rate: all runs are then settled up to that moment, in the same
+ * fixed-point units as classes.h, and their ends found anew. */
 #include "sim/base/err.h"
 #include "sim/base/units.h"
 #include "sim/engine/step_state.h"

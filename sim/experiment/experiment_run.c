@@ -139,8 +139,8 @@ static int find_limits(struct job *jobs, int n, double *limits) {
   return 0;
 }
 
-/* Plays a policy's degrees on this thread, the most promising first. One that cannot even be second is left out: nothing
- * is told of it, and its result stays empty. */
+/* Plays a policy's degrees on this thread, the most promising first. One that cannot even be second is left out:
+ * nothing is told of it, and its result stays empty. */
 static void run_promising(struct job *jobs, int n) {
   double limits[MAX_SPS], best = 0, second = 0;
   bool seen[MAX_SPS] = {false};

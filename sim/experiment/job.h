@@ -13,7 +13,7 @@ struct job {
   int sp;     /* 0: not a fixed-SP policy */
   bool holds_all;
   uint64_t seed;
-  uint32_t *arrivals; /* job_arrivals of the seed, borrowed; NULL: the job makes its own */
+  uint32_t *arrivals;                 /* job_arrivals of the seed, borrowed; NULL: the job makes its own */
   struct experiment_outputs *outputs; /* NULL: nothing is written */
   int64_t explain_step;               /* >= 0: play this step alone, for outputs->explain */
   struct experiment_plan *plan;       /* not NULL: plan only, nothing is played */

@@ -9,10 +9,10 @@ struct lowering {
   const struct system *system;
   int sp;
   const struct microbatch *mb;
-  double derate;     /* compute durations are multiplied by it */
-  uint8_t category;  /* of the compute ops being emitted */
-  int64_t rows;      /* token rows of this rank */
-  int64_t text_rows; /* 2D: caption rows of this rank (not divided by sp) */
+  double derate;            /* compute durations are multiplied by it */
+  uint8_t category;         /* of the compute ops being emitted */
+  int64_t rows;             /* token rows of this rank */
+  int64_t text_rows;        /* 2D: caption rows of this rank (not divided by sp) */
   double attention_s[2][2]; /* 1D: forward and backward of the own and of another ring block, once they are known */
 };
 

@@ -161,8 +161,8 @@ Test(step_fold, fast_equals_plain) {
       more_events += plain.r.events > fast->events;
       if (!factors) {
         int64_t step_ns = fast->step_ns, least_ns = engine_least_ns(e, &in);
-        cr_assert_leq(least_ns, step_ns, "seed %llu: least %lld of %lld", (unsigned long long)seed,
-                      (long long)least_ns, (long long)step_ns);
+        cr_assert_leq(least_ns, step_ns, "seed %llu: least %lld of %lld", (unsigned long long)seed, (long long)least_ns,
+                      (long long)step_ns);
         tight += least_ns * 4 > step_ns * 3;
       }
       free(plain.actors);
