@@ -6,8 +6,6 @@
 #include "sim/base/err.h"
 #include "sim/base/units.h"
 
-static const int64_t MAX_STEP_NS = INT64_MAX / UNITS_PER_NS / 2;
-
 static int64_t rate_units(double rate) { return int64_max(1, llround(rate * (double)UNITS_PER_NS)); }
 
 void classes_init(struct classes *c, double overlap_slowdown_frac, bool core_limited) {
@@ -51,8 +49,7 @@ void classes_start(struct classes *c, int class, int64_t now_ns, int64_t ns, uin
     k->units = 0;
     k->since_ns = now_ns;
   }
-  ASSERT(ns >= 0 && ns < MAX_STEP_NS);
-  heap_push(&k->members, clock_at(k, now_ns) + ns * UNITS_PER_NS, payload);
+  heap_push(&k->members, clock_at(k, now_ns) + work_units(ns), payload);
 }
 
 int64_t classes_next_ns(const struct classes *c, int *class) {

@@ -6,10 +6,17 @@
 #include <stdint.h>
 
 #include "models/flow.h"
+#include "sim/base/err.h"
 #include "sim/base/heap.h"
 
 #define UNITS_PER_NS ((int64_t)1 << 20)
+#define MAX_WORK_NS (INT64_MAX / UNITS_PER_NS / 2) /* over an hour in one op: our own mistake */
 #define MAX_CLASSES 24
+
+static inline int64_t work_units(int64_t ns) {
+  ASSERT(ns >= 0 && ns < MAX_WORK_NS);
+  return ns * UNITS_PER_NS;
+}
 
 struct work_class_clock {
   int64_t units, since_ns; /* clock value at since_ns */

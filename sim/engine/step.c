@@ -56,8 +56,8 @@ static const struct step_collective *collective_at(const struct engine *e, size_
   return &e->collectives.v[k % e->collectives.n];
 }
 
-/* Whether collective k can start: all have arrived. */
-static bool arrived(const struct engine *e, size_t k) { return k < e->n_need && e->need[k] == 0; }
+/* Whether collective k can start. */
+static bool all_arrived(const struct engine *e, size_t k) { return k < e->n_need && e->need[k] == 0; }
 
 static void start_collective(struct engine *e) {
   const struct step_collective *c = collective_at(e, e->completed);
@@ -69,7 +69,7 @@ static void start_collective(struct engine *e) {
 }
 
 static void start_collective_if_ready(struct engine *e) {
-  if (e->collective_active || !arrived(e, e->completed))
+  if (e->collective_active || !all_arrived(e, e->completed))
     return;
   settle_runs(e);
   start_collective(e);
@@ -134,11 +134,8 @@ static bool held_up(struct engine *e, struct actor *a, const struct op *op) {
 
 /* Compute op at the cursor: always has to wait, for its end if for nothing before. */
 static bool begin_compute(struct engine *e, struct actor *a, const struct op *op) {
-  if (!e->plain && a->launched == e->groups[a->group].completed) {
-    begin_run(e, a, op);
-    return true;
-  }
-  if (held_up(e, a, op))
+  bool run_waits = !e->plain && a->launched == e->groups[a->group].completed; /* for the host, the only hold-up left */
+  if (!run_waits && held_up(e, a, op))
     return true;
   if (!e->plain) {
     begin_run(e, a, op);
@@ -258,7 +255,7 @@ static void finish_exchange(struct engine *e, int group) {
 static void finish_collective(struct engine *e) {
   const struct step_collective *c = collective_at(e, e->completed);
   record_all_ranks(e, TIMELINE_CAT_GRAD_SYNC, c->name, TIMELINE_SYNC, e->collective_start_ns, e->now_ns);
-  bool goes_on = arrived(e, e->completed + 1); /* the next one starts at once: rates of compute stay */
+  bool goes_on = all_arrived(e, e->completed + 1); /* the next one starts at once: rates of compute stay */
   if (!goes_on)
     settle_runs(e);
   e->sync_ns += e->now_ns - e->collective_start_ns;

@@ -6,8 +6,10 @@
  * depend on when the clock was started: integer arithmetic throughout.
  *
  * Fast path: nothing can meet before every rank that synchronises has reached its first collective, so each group is
- * folded alone up to there (sim/plan/program_time.h) and only the rest is played by events. `plain` turns that off: the
- * slow, obvious twin, equal to the nanosecond. */
+ * folded alone up to there (sim/plan/program_time.h) and only the rest is played by events; and there compute ops that
+ * follow each other are one event (step_run.c). `plain` turns both off: the slow, obvious twin, equal to the
+ * nanosecond.
+ */
 #ifndef SIM_ENGINE_STEP_H
 #define SIM_ENGINE_STEP_H
 #include <stdbool.h>

@@ -20,7 +20,7 @@ static void go_on(struct run *r, int64_t end_ns, int64_t host_op_ns, double fact
   r->op++;
   r->host_ns += r->op->kernels * host_op_ns;
   r->from_ns = int64_max(end_ns, r->host_ns);
-  r->left_units = scaled_ns(r->op->ns, factor) * UNITS_PER_NS;
+  r->left_units = work_units(scaled_ns(r->op->ns, factor));
   r->begun = false;
 }
 
@@ -74,7 +74,7 @@ void begin_run(struct engine *e, struct actor *a, const struct op *op) {
                         .last = alone ? last_of_run(program_of(e, a), &a->cursor, op) : op,
                         .host_ns = a->rank.host_ns,
                         .from_ns = int64_max(e->now_ns, a->rank.host_ns),
-                        .left_units = scaled_ns(op->ns, a->rank.factor) * UNITS_PER_NS};
+                        .left_units = work_units(scaled_ns(op->ns, a->rank.factor))};
   a->activity = COMPUTING;
   if (a->run.from_ns == e->now_ns)
     begin_op(e, a);
