@@ -6,7 +6,7 @@
 #define KERNELS_ADAMW_H
 #include <stdint.h>
 
-struct adamw_args {
+struct adamw_call {
   int64_t n;
   float lr, beta1, beta2, eps, weight_decay, grad_scale;
   int64_t step;         /* from 1 */
@@ -15,7 +15,7 @@ struct adamw_args {
   void *weight;         /* elements (n), written; may be master where elements are fp32 */
 };
 
-void adamw_reference(const struct adamw_args *args);
-void adamw_cpu(const struct adamw_args *args);
+void adamw_reference(const struct adamw_call *call);
+void adamw_cpu(const struct adamw_call *call);
 
 #endif

@@ -12,19 +12,16 @@
  *   query heads of a key head.
  * Backward takes out and lse as given, so that the blocks of a ring can be done one by one with those of the whole.
  *
- * Rows of q, dq are q_stride elements apart, of k, v, dk, dv kv_stride (so q, k, v may lie in one (rows, heads + 2
- * kv_heads, head_dim) array); out, dout (q_rows, heads, head_dim) are dense. Within a row heads follow each other. */
+ * All dense: q, dq, out, dout (q_rows, heads, head_dim); k, v, dk, dv (kv_rows, kv_heads, head_dim). */
 #ifndef KERNELS_ATTENTION_H
 #define KERNELS_ATTENTION_H
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
-struct attention_args {
+struct attention_call {
   int64_t batch, heads, kv_heads, head_dim; /* heads a multiple of kv_heads; head_dim 1..256 */
   int64_t q_rows, kv_rows;                  /* the last entries of cu_seqlens_q, cu_seqlens_k */
   int64_t max_q, max_kv;                    /* the longest sequence, or more */
-  int64_t q_stride, kv_stride;
   bool causal;
   float scale;                                /* 1 / sqrt(head_dim) as a rule */
   const int32_t *cu_seqlens_q, *cu_seqlens_k; /* on the device */
@@ -34,17 +31,12 @@ struct attention_args {
   /* Backward only. */
   const void *dout;   /* elements */
   void *dq, *dk, *dv; /* elements, overwritten */
-  void *workspace;    /* attention_workspace_bytes(), contents of no account */
+  void *delta;        /* fp32 (heads, q_rows), overwritten: scratch */
 };
 
-/* fp32 delta (heads, q_rows), then room for dq in fp32 (q_rows, heads, head_dim). References need none. */
-static inline size_t attention_workspace_bytes(const struct attention_args *a) {
-  return (size_t)(a->q_rows * a->heads) * (size_t)(1 + a->head_dim) * sizeof(float);
-}
-
-void attention_forward_reference(const struct attention_args *args);
-void attention_backward_reference(const struct attention_args *args);
-void attention_forward_cpu(const struct attention_args *args);
-void attention_backward_cpu(const struct attention_args *args);
+void attention_forward_reference(const struct attention_call *call);
+void attention_backward_reference(const struct attention_call *call);
+void attention_forward_cpu(const struct attention_call *call);
+void attention_backward_cpu(const struct attention_call *call);
 
 #endif

@@ -5,14 +5,14 @@
 #define KERNELS_ATTENTION_MERGE_H
 #include <stdint.h>
 
-struct attention_merge_args {
+struct attention_merge_call {
   int64_t rows, heads, head_dim;
   void *out_a; /* elements (rows, heads, head_dim), read and written */
   void *lse_a; /* fp32 (heads, rows), read and written */
   const void *out_b, *lse_b;
 };
 
-void attention_merge_reference(const struct attention_merge_args *args);
-void attention_merge_cpu(const struct attention_merge_args *args);
+void attention_merge_reference(const struct attention_merge_call *call);
+void attention_merge_cpu(const struct attention_merge_call *call);
 
 #endif

@@ -4,7 +4,7 @@
 #define KERNELS_BIAS_H
 #include <stdint.h>
 
-struct bias_args {
+struct bias_call {
   int64_t rows, width;
   const void *x, *bias; /* elements (rows, width), (width); forward */
   void *y;              /* elements (rows, width); forward */
@@ -12,9 +12,9 @@ struct bias_args {
   void *dbias;          /* fp32 (width), added to; backward */
 };
 
-void bias_forward_reference(const struct bias_args *args);
-void bias_backward_reference(const struct bias_args *args);
-void bias_forward_cpu(const struct bias_args *args);
-void bias_backward_cpu(const struct bias_args *args);
+void bias_forward_reference(const struct bias_call *call);
+void bias_backward_reference(const struct bias_call *call);
+void bias_forward_cpu(const struct bias_call *call);
+void bias_backward_cpu(const struct bias_call *call);
 
 #endif

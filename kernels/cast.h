@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct cast_args {
+struct cast_call {
   int64_t n;
   bool to_fp32; /* src elements, dst fp32; else the other way */
   float scale;
@@ -14,7 +14,7 @@ struct cast_args {
   void *dst;
 };
 
-void cast_reference(const struct cast_args *args);
-void cast_cpu(const struct cast_args *args);
+void cast_reference(const struct cast_call *call);
+void cast_cpu(const struct cast_call *call);
 
 #endif

@@ -3,12 +3,12 @@
 #define KERNELS_CLEAR_H
 #include <stdint.h>
 
-struct clear_args {
+struct clear_call {
   int64_t n;
   void *x; /* fp32 (n) */
 };
 
-void clear_reference(const struct clear_args *args);
-void clear_cpu(const struct clear_args *args);
+void clear_reference(const struct clear_call *call);
+void clear_cpu(const struct clear_call *call);
 
 #endif

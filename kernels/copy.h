@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct copy_args {
+struct copy_call {
   int64_t extent[3], width;
   int64_t src_stride[3], dst_stride[3];
   bool accumulate;
@@ -16,7 +16,7 @@ struct copy_args {
   void *dst;       /* elements */
 };
 
-void copy_reference(const struct copy_args *args);
-void copy_cpu(const struct copy_args *args);
+void copy_reference(const struct copy_call *call);
+void copy_cpu(const struct copy_call *call);
 
 #endif

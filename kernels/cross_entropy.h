@@ -6,7 +6,7 @@
 #define KERNELS_CROSS_ENTROPY_H
 #include <stdint.h>
 
-struct cross_entropy_args {
+struct cross_entropy_call {
   int64_t rows, vocab;
   const void *x;          /* elements (rows, vocab) */
   const int32_t *targets; /* (rows), -1 .. vocab - 1, on the device */
@@ -16,9 +16,9 @@ struct cross_entropy_args {
   void *dx;               /* elements (rows, vocab), overwritten; backward */
 };
 
-void cross_entropy_forward_reference(const struct cross_entropy_args *args);
-void cross_entropy_backward_reference(const struct cross_entropy_args *args);
-void cross_entropy_forward_cpu(const struct cross_entropy_args *args);
-void cross_entropy_backward_cpu(const struct cross_entropy_args *args);
+void cross_entropy_forward_reference(const struct cross_entropy_call *call);
+void cross_entropy_backward_reference(const struct cross_entropy_call *call);
+void cross_entropy_forward_cpu(const struct cross_entropy_call *call);
+void cross_entropy_backward_cpu(const struct cross_entropy_call *call);
 
 #endif

@@ -5,7 +5,7 @@
 #define KERNELS_EMBEDDING_H
 #include <stdint.h>
 
-struct embedding_args {
+struct embedding_call {
   int64_t rows, width;
   const int32_t *tokens;      /* (rows), on the device */
   const int32_t *positions;   /* (rows), on the device; NULL without position table */
@@ -17,9 +17,9 @@ struct embedding_args {
   void *dposition_table;      /* fp32, added to, or NULL; backward */
 };
 
-void embedding_forward_reference(const struct embedding_args *args);
-void embedding_backward_reference(const struct embedding_args *args);
-void embedding_forward_cpu(const struct embedding_args *args);
-void embedding_backward_cpu(const struct embedding_args *args);
+void embedding_forward_reference(const struct embedding_call *call);
+void embedding_backward_reference(const struct embedding_call *call);
+void embedding_forward_cpu(const struct embedding_call *call);
+void embedding_backward_cpu(const struct embedding_call *call);
 
 #endif

@@ -6,7 +6,7 @@
 #define KERNELS_GATE_H
 #include <stdint.h>
 
-struct gate_args {
+struct gate_call {
   int64_t batch, rows, width, sample_stride;
   const int32_t *cu_rows; /* (batch + 1), on the device; the last is `rows` */
   const void *x, *gate;   /* elements (rows, width), (batch, width) */
@@ -17,9 +17,9 @@ struct gate_args {
   void *dgate;            /* fp32, added to; backward */
 };
 
-void gate_forward_reference(const struct gate_args *args);
-void gate_backward_reference(const struct gate_args *args);
-void gate_forward_cpu(const struct gate_args *args);
-void gate_backward_cpu(const struct gate_args *args);
+void gate_forward_reference(const struct gate_call *call);
+void gate_backward_reference(const struct gate_call *call);
+void gate_forward_cpu(const struct gate_call *call);
+void gate_backward_cpu(const struct gate_call *call);
 
 #endif

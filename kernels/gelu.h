@@ -6,7 +6,7 @@
 #define KERNELS_GELU_H
 #include <stdint.h>
 
-struct gelu_args {
+struct gelu_call {
   int64_t n;
   const void *x;  /* elements */
   void *y;        /* elements; forward */
@@ -14,9 +14,9 @@ struct gelu_args {
   void *dx;       /* elements, overwritten; backward */
 };
 
-void gelu_forward_reference(const struct gelu_args *args);
-void gelu_backward_reference(const struct gelu_args *args);
-void gelu_forward_cpu(const struct gelu_args *args);
-void gelu_backward_cpu(const struct gelu_args *args);
+void gelu_forward_reference(const struct gelu_call *call);
+void gelu_backward_reference(const struct gelu_call *call);
+void gelu_forward_cpu(const struct gelu_call *call);
+void gelu_backward_cpu(const struct gelu_call *call);
 
 #endif

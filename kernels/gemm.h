@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct gemm_args {
+struct gemm_call {
   int64_t m, n, k; /* >= 0; k = 0: the product is zero */
   bool a_transposed, b_transposed;
   bool accumulate;          /* add to what C holds */
@@ -19,7 +19,7 @@ struct gemm_args {
   void *c;
 };
 
-void gemm_reference(const struct gemm_args *args);
-void gemm_cpu(const struct gemm_args *args);
+void gemm_reference(const struct gemm_call *call);
+void gemm_cpu(const struct gemm_call *call);
 
 #endif

@@ -6,7 +6,7 @@
 #define KERNELS_LAYERNORM_H
 #include <stdint.h>
 
-struct layernorm_args {
+struct layernorm_call {
   int64_t rows, width;
   float eps;
   const void *x;             /* elements (rows, width) */
@@ -18,9 +18,9 @@ struct layernorm_args {
   void *dweight, *dbias;     /* fp32 (width), added to; NULL if weight is */
 };
 
-void layernorm_forward_reference(const struct layernorm_args *args);
-void layernorm_backward_reference(const struct layernorm_args *args);
-void layernorm_forward_cpu(const struct layernorm_args *args);
-void layernorm_backward_cpu(const struct layernorm_args *args);
+void layernorm_forward_reference(const struct layernorm_call *call);
+void layernorm_backward_reference(const struct layernorm_call *call);
+void layernorm_forward_cpu(const struct layernorm_call *call);
+void layernorm_backward_cpu(const struct layernorm_call *call);
 
 #endif

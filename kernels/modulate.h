@@ -7,7 +7,7 @@
 #define KERNELS_MODULATE_H
 #include <stdint.h>
 
-struct modulate_args {
+struct modulate_call {
   int64_t batch, rows, width, sample_stride;
   const int32_t *cu_rows;    /* (batch + 1), on the device; the last is `rows` */
   const void *x;             /* elements (rows, width) */
@@ -18,9 +18,9 @@ struct modulate_args {
   void *dscale, *dshift;     /* fp32, added to; backward */
 };
 
-void modulate_forward_reference(const struct modulate_args *args);
-void modulate_backward_reference(const struct modulate_args *args);
-void modulate_forward_cpu(const struct modulate_args *args);
-void modulate_backward_cpu(const struct modulate_args *args);
+void modulate_forward_reference(const struct modulate_call *call);
+void modulate_backward_reference(const struct modulate_call *call);
+void modulate_forward_cpu(const struct modulate_call *call);
+void modulate_backward_cpu(const struct modulate_call *call);
 
 #endif

@@ -1,5 +1,5 @@
 /* operator.h: all operators as one list, and a call of any of them as one struct, so that calibration and execution
- * name what to run and a device runs it. An operator is OPERATOR_X, args struct, function stem: X_reference in plain
+ * name what to run and a device runs it. An operator is OPERATOR_X, call struct, function stem: X_reference in plain
  * double (the definition), X_cpu in fp32; what a device does besides is in its row of device.h.
  *
  * Shapes are the caller's: calls are made from checked schedules and calibration grids, so a shape that does not fit is
@@ -74,28 +74,28 @@ enum operator_kind { OPERATOR_LIST(OPERATOR_ENUM) OPERATOR_KINDS };
 struct operator_call {
   enum operator_kind kind;
   union {
-    struct adamw_args adamw;
-    struct attention_args attention;
-    struct attention_merge_args attention_merge;
-    struct bias_args bias;
-    struct cast_args cast;
-    struct clear_args clear;
-    struct copy_args copy;
-    struct cross_entropy_args cross_entropy;
-    struct embedding_args embedding;
-    struct gate_args gate;
-    struct gelu_args gelu;
-    struct gemm_args gemm;
-    struct layernorm_args layernorm;
-    struct modulate_args modulate;
-    struct residual_args residual;
-    struct rmsnorm_args rmsnorm;
-    struct rope_args rope;
-    struct sgd_args sgd;
-    struct silu_args silu;
-    struct squared_error_args squared_error;
-    struct sum_squares_args sum_squares;
-    struct swiglu_args swiglu;
+    struct adamw_call adamw;
+    struct attention_call attention;
+    struct attention_merge_call attention_merge;
+    struct bias_call bias;
+    struct cast_call cast;
+    struct clear_call clear;
+    struct copy_call copy;
+    struct cross_entropy_call cross_entropy;
+    struct embedding_call embedding;
+    struct gate_call gate;
+    struct gelu_call gelu;
+    struct gemm_call gemm;
+    struct layernorm_call layernorm;
+    struct modulate_call modulate;
+    struct residual_call residual;
+    struct rmsnorm_call rmsnorm;
+    struct rope_call rope;
+    struct sgd_call sgd;
+    struct silu_call silu;
+    struct squared_error_call squared_error;
+    struct sum_squares_call sum_squares;
+    struct swiglu_call swiglu;
   };
 };
 

@@ -4,13 +4,13 @@
 #define KERNELS_RESIDUAL_H
 #include <stdint.h>
 
-struct residual_args {
+struct residual_call {
   int64_t n;
   const void *a, *b; /* elements (n) */
   void *y;           /* elements (n) */
 };
 
-void residual_reference(const struct residual_args *args);
-void residual_cpu(const struct residual_args *args);
+void residual_reference(const struct residual_call *call);
+void residual_cpu(const struct residual_call *call);
 
 #endif

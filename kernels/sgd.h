@@ -6,7 +6,7 @@
 #define KERNELS_SGD_H
 #include <stdint.h>
 
-struct sgd_args {
+struct sgd_call {
   int64_t n;
   float lr, weight_decay, grad_scale;
   const void *grad; /* fp32 (n) */
@@ -14,7 +14,7 @@ struct sgd_args {
   void *weight;     /* elements (n), written; may be master where elements are fp32 */
 };
 
-void sgd_reference(const struct sgd_args *args);
-void sgd_cpu(const struct sgd_args *args);
+void sgd_reference(const struct sgd_call *call);
+void sgd_cpu(const struct sgd_call *call);
 
 #endif

@@ -5,7 +5,7 @@
 #define KERNELS_SILU_H
 #include <stdint.h>
 
-struct silu_args {
+struct silu_call {
   int64_t n;
   const void *x;  /* elements */
   void *y;        /* elements; forward */
@@ -13,9 +13,9 @@ struct silu_args {
   void *dx;       /* elements, overwritten; backward */
 };
 
-void silu_forward_reference(const struct silu_args *args);
-void silu_backward_reference(const struct silu_args *args);
-void silu_forward_cpu(const struct silu_args *args);
-void silu_backward_cpu(const struct silu_args *args);
+void silu_forward_reference(const struct silu_call *call);
+void silu_backward_reference(const struct silu_call *call);
+void silu_forward_cpu(const struct silu_call *call);
+void silu_backward_cpu(const struct silu_call *call);
 
 #endif

@@ -4,7 +4,7 @@
 #define KERNELS_SQUARED_ERROR_H
 #include <stdint.h>
 
-struct squared_error_args {
+struct squared_error_call {
   int64_t rows, width;
   const void *x, *target; /* elements (rows, width) */
   float scale;
@@ -12,7 +12,7 @@ struct squared_error_args {
   void *dx;   /* elements (rows, width), overwritten */
 };
 
-void squared_error_reference(const struct squared_error_args *args);
-void squared_error_cpu(const struct squared_error_args *args);
+void squared_error_reference(const struct squared_error_call *call);
+void squared_error_cpu(const struct squared_error_call *call);
 
 #endif

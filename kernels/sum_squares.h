@@ -3,13 +3,13 @@
 #define KERNELS_SUM_SQUARES_H
 #include <stdint.h>
 
-struct sum_squares_args {
+struct sum_squares_call {
   int64_t n;
   const void *x; /* fp32 (n) */
   void *sum;     /* fp32 (1), added to */
 };
 
-void sum_squares_reference(const struct sum_squares_args *args);
-void sum_squares_cpu(const struct sum_squares_args *args);
+void sum_squares_reference(const struct sum_squares_call *call);
+void sum_squares_cpu(const struct sum_squares_call *call);
 
 #endif

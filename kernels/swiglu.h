@@ -5,7 +5,7 @@
 #define KERNELS_SWIGLU_H
 #include <stdint.h>
 
-struct swiglu_args {
+struct swiglu_call {
   int64_t rows, width;
   const void *x;  /* elements (rows, 2 width) */
   void *y;        /* elements (rows, width); forward */
@@ -13,9 +13,9 @@ struct swiglu_args {
   void *dx;       /* elements (rows, 2 width), overwritten; backward */
 };
 
-void swiglu_forward_reference(const struct swiglu_args *args);
-void swiglu_backward_reference(const struct swiglu_args *args);
-void swiglu_forward_cpu(const struct swiglu_args *args);
-void swiglu_backward_cpu(const struct swiglu_args *args);
+void swiglu_forward_reference(const struct swiglu_call *call);
+void swiglu_backward_reference(const struct swiglu_call *call);
+void swiglu_forward_cpu(const struct swiglu_call *call);
+void swiglu_backward_cpu(const struct swiglu_call *call);
 
 #endif
