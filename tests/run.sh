@@ -128,6 +128,7 @@ criterion_all asan
 scripts cli
 scripts invalid
 scripts golden
+scripts mpi
 if [ -f tests/determinism.sh ]; then
   step 'determinism: gcc, clang, debug' timeout 600 sh tests/determinism.sh "$PWD/build/release/dcpsim" \
     "$PWD/build/clang/dcpsim" "$PWD/build/asan/dcpsim"
