@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 
 #include "kernels/operator.h"
+#include "kernels/vector_exp.h"
 #include "tests/unit/test_kernels_arrays.h"
 
 /* Samples of unequal numbers of rows (the second is empty), tokens, positions, targets. */
@@ -426,4 +427,13 @@ Test(kernels_operator, names_and_shapes) {
     struct operator_call any = {.kind = (enum operator_kind)i};
     cr_expect(strlen(operator_describe(&any, buf, sizeof buf)) > strlen(operator_name(any.kind)));
   }
+}
+
+Test(kernels_operator, vector_exp_is_exp) {
+  double worst = 0;
+  for (float x = -80; x <= 80; x += 0.0007f)
+    worst = fmax(worst, fabs(vector_exp(x) / exp((double)x) - 1));
+  cr_expect(worst < 2e-7, "%g", worst);
+  cr_expect_eq(vector_exp(0), 1);
+  cr_expect(vector_exp(-INFINITY) < 2e-35f && vector_exp(200) > 5e34f);
 }
