@@ -48,7 +48,7 @@ Test(kernels_device, cpu) {
 
 /* Stands for the kernels, which need a toolkit to be built. */
 const unsigned char dcpsim_fatbin[] = {0};
-const unsigned dcpsim_fatbin_size = sizeof dcpsim_fatbin;
+const uint64_t dcpsim_fatbin_size = sizeof dcpsim_fatbin;
 
 static const char *(*fake_log)(void);
 static int (*fake_held)(void);
@@ -279,6 +279,87 @@ Test(kernels_device, cuda_gemm_by_cublaslt) {
     cr_expect(error < (g.c_fp32 ? 1e-6 : 3e-3), "flags %d: %g", flags, error);
     arrays_release(&a);
   }
+  device_close(d);
+  cr_expect_eq(fake_held(), 0);
+}
+
+/* What the device was asked since the last look. */
+static void expect_calls(const char *wanted) {
+  cr_expect_str_eq(fake_log(), wanted, "%s", fake_log());
+  fake_reset();
+}
+
+static void run_on(struct device *d, const struct operator_call *call) {
+  struct err err = {0};
+  cr_expect_eq(device_run(d, call, &err), 0, "%s", err.msg);
+}
+
+#define LAUNCH(name) "cuModuleGetFunction cuLaunchKernel(" name ")"
+
+/* Kernels are not run here: which are issued, in which order, with which memory besides. */
+Test(kernels_device, cuda_operators_issue_their_kernels) {
+  float memory[64] = {0}; /* stands for any operand */
+  struct operator_call c = {.kind = OPERATOR_ATTENTION_FORWARD};
+  load_fakes();
+  struct device *d = open_cuda();
+  fake_reset();
+  c.attention = (struct attention_call){
+      .batch = 1, .heads = 4, .kv_heads = 2, .head_dim = 128, .q_rows = 9, .kv_rows = 7, .max_q = 9, .max_kv = 7};
+  run_on(d, &c);
+  expect_calls("cuModuleGetFunction cuFuncSetAttribute cuLaunchKernel(attention_forward_128)");
+  c.kind = OPERATOR_ATTENTION_BACKWARD;
+  run_on(d, &c);
+  expect_calls(LAUNCH("attention_delta") " cuModuleGetFunction cuFuncSetAttribute cuLaunchKernel("
+                                         "attention_key_value_gradient_128) cuModuleGetFunction cuFuncSetAttribute "
+                                         "cuLaunchKernel(attention_query_gradient_128)");
+  struct err err = {0};
+  c.attention.head_dim = 16;
+  cr_expect_eq(device_run(d, &c, &err), -1);
+  EXPECT_MESSAGE(err, "device cuda 0 (fake GPU 0): attention_backward full, batch 1, queries 9, keys 7, heads 4, "
+                      "kv_heads 2, head_dim 16: no CUDA kernel takes this shape");
+
+  c = (struct operator_call){.kind = OPERATOR_RMSNORM_FORWARD, .rmsnorm = {.rows = 5, .width = 16}};
+  run_on(d, &c); /* without weight: the row of ones, made once */
+  expect_calls("cuMemAlloc_v2 cuMemcpyAsync cuStreamSynchronize " LAUNCH("rmsnorm_forward"));
+  c.kind = OPERATOR_RMSNORM_BACKWARD;
+  run_on(d, &c);
+  expect_calls("cuMemAlloc_v2 " LAUNCH("rmsnorm_backward"));
+  c.rmsnorm.weight = memory;
+  c.rmsnorm.dweight = memory; /* summed over the blocks' parts and what was there */
+  run_on(d, &c);
+  expect_calls("cuLaunchKernel(rmsnorm_backward) " LAUNCH("copy") " " LAUNCH("column_sum"));
+  c = (struct operator_call){.kind = OPERATOR_LAYERNORM_BACKWARD, .layernorm = {.rows = 5, .width = 16}};
+  c.layernorm.weight = c.layernorm.bias = memory;
+  c.layernorm.dweight = c.layernorm.dbias = memory;
+  run_on(d, &c); /* needs twice the scratch */
+  expect_calls("cuMemFree_v2 cuMemAlloc_v2 " LAUNCH("layernorm_backward") " cuLaunchKernel(copy) cuLaunchKernel("
+                                                                          "column_sum) cuLaunchKernel(copy) "
+                                                                          "cuLaunchKernel(column_sum)");
+
+  c = (struct operator_call){.kind = OPERATOR_ROPE, .rope = {3, 2, 16, 10000, false, 99, NULL, NULL}};
+  run_on(d, &c);
+  expect_calls("cuMemAlloc_v2 cuMemcpyAsync cuStreamSynchronize " LAUNCH("rope_by_8"));
+  c.rope.max_position = 50; /* within the table */
+  run_on(d, &c);
+  expect_calls("cuLaunchKernel(rope_by_8)");
+  c.rope.max_position = 100;
+  run_on(d, &c);
+  expect_calls("cuMemFree_v2 cuMemAlloc_v2 cuMemcpyAsync cuStreamSynchronize cuLaunchKernel(rope_by_8)");
+  const float *table = ((struct cuda *)d)->rope.table; /* the fake's memory is the host's */
+  cr_expect_float_eq(table[100 * 8 + 1], cos(100 * pow(10000, -2.0 / 16)), 1e-6);
+  cr_expect_float_eq(table[(101 + 3) * 8 + 7], sin(3 * pow(10000, -14.0 / 16)), 1e-6);
+
+  c = (struct operator_call){.kind = OPERATOR_EMBEDDING_FORWARD, .embedding = {.rows = 3, .width = 8}};
+  c.embedding.position_table = memory;
+  run_on(d, &c);
+  expect_calls(LAUNCH("embedding_gather") " cuLaunchKernel(embedding_gather) " LAUNCH("residual_add"));
+  c = (struct operator_call){.kind = OPERATOR_COPY, .copy = {{2, 3, 1}, 8, {24, 8, 0}, {24, 8, 0}, false, NULL, NULL}};
+  run_on(d, &c);
+  expect_calls("cuLaunchKernel(copy)");
+  c.copy.src_stride[1] = 48;
+  cr_expect_eq(device_run(d, &c, &err), -1);
+  EXPECT_MESSAGE(err, "device cuda 0 (fake GPU 0): copy 2 x 3 x 1 x 8: there is no CUDA kernel yet for a strided or "
+                      "adding copy");
   device_close(d);
   cr_expect_eq(fake_held(), 0);
 }
