@@ -126,9 +126,9 @@ step 'build: gcc, debug, sanitizers' build asan -DCMAKE_C_COMPILER=gcc -DCMAKE_B
 criterion_all release
 criterion_all asan
 scripts cli
+scripts mpi
 scripts invalid
 scripts golden
-scripts mpi
 if [ -f tests/determinism.sh ]; then
   step 'determinism: gcc, clang, debug' timeout 600 sh tests/determinism.sh "$PWD/build/release/dcpsim" \
     "$PWD/build/clang/dcpsim" "$PWD/build/asan/dcpsim"
