@@ -1,18 +1,21 @@
-/* A CUDA driver that has no GPU: memory is the host's, kernels are only written down. It stands in for libcuda.so.1, so
+/* A CUDA driver that has no GPU: memory is the host's. It stands in for libcuda.so.1, so
  * that tests run the program's own host code. Environment, read at each call:
  *   FAKE_CUDA_GPUS=N     how many there are (1)
  *   FAKE_CUDA_SM=90      their compute capability
  *   FAKE_CUDA_BYTES=N    their memory (1 GiB)
- *   FAKE_CUDA_FAIL=SYMBOL:N[:RESULT]   the N-th call of SYMBOL fails with RESULT (999) and does nothing
- * fake_cuda_log() returns what was called so far, in order, one word each ("name" or, for a launch, "name(kernel)");
- * fake_cuda_held() the number of contexts, streams, events, modules and allocations that have not been given back. */
+ *   FAKE_CUDA_KERNELS=FILE   a shared library with fake_cuda_run(), which runs a kernel by name on the CPU; else they
+ * are only written down FAKE_CUDA_FAIL=SYMBOL:N[:RESULT]   the N-th call of SYMBOL fails with RESULT (999) and does
+ * nothing fake_cuda_log() returns what was called so far, in order, one word each ("name" or, for a launch,
+ * "name(kernel)"); fake_cuda_held() the number of contexts, streams, events, modules and allocations that have not been
+ * given back. */
+#include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { OK = 0, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500 };
+enum { OK = 0, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500, LAUNCH_FAILED = 719 };
 
 static char log_text[1 << 16];
 static int held;
@@ -219,14 +222,34 @@ DRIVER(cuFuncSetAttribute, void *function, int attribute, int value) {
   return OK;
 }
 
+/* NULL, or what went wrong. */
+typedef const char *run_function(const char *kernel, const unsigned grid[3], unsigned block, unsigned shared_bytes,
+                                 const void *args);
+
+static run_function *kernels(void) {
+  const char *file = getenv("FAKE_CUDA_KERNELS");
+  static run_function *run;
+  if (run || !file)
+    return run;
+  void *library = dlopen(file, RTLD_NOW), *found = library ? dlsym(library, "fake_cuda_run") : NULL;
+  if (!found)
+    fprintf(stderr, "FAKE_CUDA_KERNELS: %s\n", dlerror());
+  memcpy(&run, &found, sizeof run);
+  return run;
+}
+
 DRIVER(cuLaunchKernel, void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
        unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream, void **parameters, void **extra) {
-  (void)grid_x, (void)grid_y, (void)grid_z, (void)block_x, (void)block_y, (void)block_z, (void)shared_bytes;
-  (void)stream, (void)parameters, (void)extra;
+  (void)block_y, (void)block_z, (void)stream, (void)extra;
   ENTER("cuLaunchKernel");
   size_t n = strlen(log_text);
   snprintf(log_text + n, sizeof log_text - n, "(%s)", (const char *)function);
-  return OK;
+  if (!kernels())
+    return OK;
+  const char *wrong = kernels()(function, (unsigned[]){grid_x, grid_y, grid_z}, block_x, shared_bytes, parameters[0]);
+  if (wrong)
+    fprintf(stderr, "kernel %s: %s\n", (const char *)function, wrong);
+  return wrong ? LAUNCH_FAILED : OK;
 }
 
 DRIVER(cuStreamCreate, void **stream, unsigned flags) {
