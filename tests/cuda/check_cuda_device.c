@@ -6,6 +6,10 @@
 #include "kernels/device.h"
 #include "tests/unit/test_kernels_cases.h"
 
+/* Stands for the kernels' machine code, so that no toolkit is needed. */
+const unsigned char dcpsim_fatbin[] = {0};
+const uint64_t dcpsim_fatbin_size = sizeof dcpsim_fatbin;
+
 static int wrong, checked, missing;
 static struct device *device;
 
@@ -60,13 +64,7 @@ static void expect_same(const struct arrays *a, const char *what, int64_t rows, 
   }
 }
 
-static bool no_kernel_yet(const struct operator_call *call, const struct err *err) {
-  if (!strstr(err->msg, "there is no CUDA kernel yet"))
-    return false;
-  missing++;
-  (void)call;
-  return true;
-}
+static bool no_kernel_yet(const struct err *err) { return strstr(err->msg, "there is no CUDA kernel yet") != NULL; }
 
 static void check(const struct operator_case *k, int64_t rows, int64_t width) {
   struct arrays a;
@@ -80,8 +78,9 @@ static void check(const struct operator_case *k, int64_t rows, int64_t width) {
     to_device(&a, k->formats, p);
     k->make(&call, backward, rows, width, size, p);
     const int rc = device_run(device, &call, &err);
-    if (rc && !no_kernel_yet(&call, &err))
+    if (rc && !no_kernel_yet(&err))
       must(rc, &err);
+    missing += rc != 0;
     from_device(&a, k->formats, p);
     if (rc)
       continue;
