@@ -1,11 +1,15 @@
 /* Every collective against what it must give, on small integers so that sums in floating point are exact. Run alone or
- * under mpirun with any number of ranks: check_communicator [KIND]. Exit 1 and a line per wrong number. */
+ * under mpirun with any number of ranks: check_communicator [KIND [DEVICE]]. Exit 1 and a line per wrong number. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "kernels/communicator.h"
 #include "sim/base/units.h"
+
+/* Stands for the kernels, which are not used: with device cuda this is for the libraries of tests/fake. */
+const unsigned char dcpsim_fatbin[] = {0};
+const uint64_t dcpsim_fatbin_size = sizeof dcpsim_fatbin;
 
 static int wrong, checked;
 
@@ -139,7 +143,7 @@ int main(int argc, char **argv) {
   struct err err = {0};
   struct device *device;
   struct communicator *world, *group, *again;
-  must(device_open(&device, "cpu", 0, &err), &err);
+  must(device_open(&device, argc > 2 ? argv[2] : "cpu", 0, &err), &err);
   must(communicator_open(&world, argc > 1 ? argv[1] : NULL, device, &err), &err);
   for (int ranks = 1; ranks <= world->ranks; ranks *= 2) {
     if (world->rank / ranks * ranks + ranks > world->ranks) { /* 3 ranks: the last is in no pair */
