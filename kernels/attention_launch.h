@@ -43,8 +43,9 @@ enum { ATTENTION_DELTA_TOKENS = 8 }; /* of a block */
 LAUNCH_INLINE int attention_padded_dim(int head_dim) { return head_dim == 72 ? 80 : head_dim; }
 
 LAUNCH_INLINE struct attention_tiles attention_forward_tiles(int head_dim) {
-  struct attention_tiles t = {4, 2, head_dim == 64 ? 64 : head_dim == 128 ? 32 : 48, 3};
-  return t;
+  struct attention_tiles narrow = {4, 2, head_dim == 64 ? 48 : 32, 3}; /* 32 rows a warp read each key once for two */
+  struct attention_tiles wide = {8, 1, 64, 2}; /* head dim 128: 32 rows would not fit registers */
+  return head_dim == 128 ? wide : narrow;
 }
 
 LAUNCH_INLINE struct attention_tiles attention_key_value_gradient_tiles(int head_dim) {
@@ -85,6 +86,19 @@ LAUNCH_INLINE struct kernel_launch attention_forward_launch(const struct attenti
   const char *kernel = attention_kernel(a->head_dim, "attention_forward_64", "attention_forward_72",
                                         "attention_forward_80", "attention_forward_128");
   struct attention_tiles t = attention_forward_tiles(a->head_dim);
+  return attention_tiled_launch(kernel, t, a->max_len_q, a->heads_q, a->sequences,
+                                attention_shared_bytes(t, a->head_dim, 1, 0));
+}
+
+/* The same pass with wgmma, for head dims 64 and 128 on sm_90a; see attention_wgmma.cu. */
+LAUNCH_INLINE struct attention_tiles attention_forward_wgmma_tiles(void) {
+  struct attention_tiles t = {8, 1, 128, 2};
+  return t;
+}
+
+LAUNCH_INLINE struct kernel_launch attention_forward_wgmma_launch(const struct attention_args *a) {
+  const char *kernel = attention_kernel(a->head_dim, "attention_forward_wgmma_64", 0, 0, "attention_forward_wgmma_128");
+  struct attention_tiles t = attention_forward_wgmma_tiles();
   return attention_tiled_launch(kernel, t, a->max_len_q, a->heads_q, a->sequences,
                                 attention_shared_bytes(t, a->head_dim, 1, 0));
 }
