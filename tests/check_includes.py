@@ -35,7 +35,7 @@ RULES = {
     "sim/report": (("sim/experiment", "sim/engine", "sim/plan") + BASE, ()),
     "sim/cli": (ALL, ()),
     "sim": ((), ()),  # sim/dcpsim.h, the installed header
-    "tests": (ALL, ("criterion",)),
+    "tests": (ALL, ("criterion", "mpi")),
 }
 
 LIBRARIES = {
