@@ -80,11 +80,14 @@ static double self_attention_s(const struct lowering *l, const struct extent *e,
 }
 
 /* FlashAttention 2 parallelises its backward over tiles of 128 keys, heads and sequences, never over queries: captions
- * of 300 tokens give 3 tiles, so at 16 heads one sample occupies 48 of an H100's or H200's 132 SMs. */
+ * of 300 tokens give 3 tiles, so at 16 heads one sample occupies 48 of an H100's or H200's 132 SMs, and four samples
+ * take as many waves as five. A tile takes an SM alone: its 256 threads need more than half of the registers. */
 static double key_parallel_slowdown(const struct framework *f, const struct attention_shape *a) {
   enum { KEY_TILE = 128, SMS = 132 };
-  double tiles = (double)(ceil_div(a->kv_len, KEY_TILE) * a->heads * a->batch);
-  return f->attention_kernel == ATTENTION_FLASH_2 && tiles < SMS ? SMS / tiles : 1;
+  if (f->attention_kernel != ATTENTION_FLASH_2)
+    return 1;
+  int64_t tiles = ceil_div(a->kv_len, KEY_TILE) * a->heads * a->batch;
+  return (double)(ceil_div(tiles, SMS) * SMS) / (double)tiles;
 }
 
 /* The published block attends sample by sample where there are many rows; each is then a launch of its own. */
