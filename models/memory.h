@@ -21,7 +21,8 @@
 /* MEMORY_PUBLISHED: what the published DCP's profile says, which decides its batches. It runs the first two layers (2D:
  * pairs of blocks), takes the allocator's peak, so neither context nor communicators (reserve 0), and adds for every
  * further block all its inputs that need a gradient: the hidden state, and in 2D also captions and the two modulation
- * tensors (6 * hidden per sample each), although those exist once: 36 MB per sample of STDiT3 whatever the SP degree. */
+ * tensors (6 * hidden per sample each), although those exist once: 36 MB per sample of STDiT3 whatever the SP degree.
+ */
 
 struct memory_parts {
   int64_t weights_bytes, gradients_bytes, optimizer_bytes; /* states on this rank after sharding */

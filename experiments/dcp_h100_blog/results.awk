@@ -49,9 +49,10 @@ function sd(key, what,    n, v) {
   return v > 0 ? sqrt(v) : 0
 }
 
-# "eager_apex_gpus_8" is published as "gpus_8".
+# "eager_apex_gpus_8" is published as "gpus_8", "eager_apex_short20" as "short".
 function published_case(name) {
-  sub(/^(eager_apex|eager|slow|fast)_/, "", name)
+  sub(/^(eager_apex|eager|slow|fast|all_batches)_/, "", name)
+  sub(/^short20$/, "short", name)
   return name
 }
 

@@ -46,14 +46,13 @@ static bool search(const struct profile_search *s, const struct policy *policy, 
 
 static void search_bucket(const struct profile_rule *r, struct bucket_profile *b) {
   struct search_context context = {r->fit, b->shape};
-  struct profile_search s = {
-      .context = &context,
-      .fits = fits,
-      .time_s = time_s,
-      .sps = r->sps,
-      .n_sps = r->n_sps,
-      .max_batch = r->max_batch,
-      .sequential = r->sequential};
+  struct profile_search s = {.context = &context,
+                             .fits = fits,
+                             .time_s = time_s,
+                             .sps = r->sps,
+                             .n_sps = r->n_sps,
+                             .max_batch = r->max_batch,
+                             .sequential = r->sequential};
   b->infeasible = !search(&s, r->policy, b);
 }
 

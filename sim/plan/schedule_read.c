@@ -181,10 +181,10 @@ static bool read_id(const json_t *value, uint32_t *id, uint32_t *offset) {
  */
 
 static const char *const header_keys[] = {
-    "schema",     "world",         "gpus_per_node", "model",      "cluster",          "params",    "policy",
-    "trace",      "samples_total", "dropped",       "infeasible", "overlong",         "partial",   "seed",
-    "zero",       "shard",         "sp_kind",       "framework",  "memory_cap_bytes", "weighting", "modules",
-    "grad_dtype", "head_chunk",    "offload",       "memory_rule", NULL};
+    "schema",        "world",     "gpus_per_node",    "model",     "cluster", "params",     "policy",     "trace",
+    "samples_total", "dropped",   "infeasible",       "overlong",  "partial", "seed",       "zero",       "shard",
+    "sp_kind",       "framework", "memory_cap_bytes", "weighting", "modules", "grad_dtype", "head_chunk", "offload",
+    "memory_rule",   NULL};
 
 static void id_list_add(struct schedule_id_list *list, uint32_t id, uint32_t offset) {
   if (list->n == list->cap) {

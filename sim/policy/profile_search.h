@@ -1,8 +1,8 @@
 /* profile_search.h: which (sp, batch) a bucket runs with: the rules alone, given what fits and what it takes. All
  * (sp, batch) by powers of two are looked at, sp ascending, batch ascending, up to the first batch of an sp that does
- * not fit; "best" is the highest batch/sp/time, of equal ones the first. `sequential`, as the published DCP searches: an
- * sp begins not at batch 1 but at a quarter of the batch that did not fit at the sp before, so small batches at large
- * sp, where most memory is left for kept activations, are never looked at. */
+ * not fit; "best" is the highest batch/sp/time, of equal ones the first. `sequential`, as the published DCP searches:
+ * an sp begins not at batch 1 but at a quarter of the batch that did not fit at the sp before, so small batches at
+ * large sp, where most memory is left for kept activations, are never looked at. */
 #ifndef SIM_POLICY_PROFILE_SEARCH_H
 #define SIM_POLICY_PROFILE_SEARCH_H
 #include <stdbool.h>
