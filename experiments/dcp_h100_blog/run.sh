@@ -1,7 +1,7 @@
 #!/bin/sh
 # The DCP blog's figures on 32 H100, published and simulated side by side: throughput of four policies on three mixes,
-# imbalance at 8, 16 and 32 GPUs, best SP and gain of adaptive recomputation per bucket, throughput against SP. One
-# to four minutes on two cores after the build. Writes results.csv and plots to experiments/dcp_h100_blog/out.
+# imbalance at 8, 16 and 32 GPUs, best SP and gain of adaptive recomputation per bucket, throughput against SP. Two
+# to eight minutes after the build. Writes results.csv and plots to experiments/dcp_h100_blog/out.
 #   --short   recompute only the Apex predictions of imbalance at 8 GPUs and of the profile (best SP, recomputation,
 #             SP curve) and compare them with the committed results.csv: a few seconds, exit code 1 on a difference
 set -eu
