@@ -44,18 +44,20 @@ static int load_system(struct experiment *x, struct err *err) {
   settle(&o->pick, o->no_shuffle ? "deterministic" : "published");
   if (load_params(x, err) < 0)
     return -1;
-  x->system = (struct system){.model = &x->model,
-                              .cluster = &x->cluster,
-                              .params = x->params,
-                              .framework = framework_find(o->framework, err),
-                              .parallel = {.zero = (int)o->zero,
-                                           .shard_node = strcmp(o->shard, "node") == 0,
-                                           .sp_kind = strcmp(o->sp_kind, "ulysses") == 0 ? SP_ULYSSES
-                                                      : strcmp(o->sp_kind, "ring") == 0  ? SP_RING
-                                                                                         : SP_DSP,
-                                           .grad_bytes = strcmp(o->grad_dtype, "fp32") == 0 ? 4 : 2,
-                                           .head_chunk = o->head_chunk,
-                                           .offload_optimizer = o->offload != NULL}};
+  x->system = (struct system){
+      .model = &x->model,
+      .cluster = &x->cluster,
+      .params = x->params,
+      .framework = framework_find(o->framework, err),
+      .parallel = {.zero = (int)o->zero,
+                   .shard_node = strcmp(o->shard, "node") == 0,
+                   .sp_kind = strcmp(o->sp_kind, "ulysses") == 0 ? SP_ULYSSES
+                              : strcmp(o->sp_kind, "ring") == 0  ? SP_RING
+                                                                 : SP_DSP,
+                   .grad_bytes = strcmp(o->grad_dtype, "fp32") == 0 ? 4 : 2,
+                   .head_chunk = o->head_chunk,
+                   .offload_optimizer = o->offload != NULL,
+                   .memory_rule = strcmp(o->memory_rule, "published") == 0 ? MEMORY_PUBLISHED : MEMORY_MODELLED}};
   x->memory_cap_bytes = memory_cap_bytes(&x->system, o->memory_cap_frac);
   return x->system.framework ? 0 : -1;
 }

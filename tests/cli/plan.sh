@@ -50,4 +50,17 @@ END
   echo 'no table of a plan'
   failed=1
 }
+
+# What --save-profile writes, --profile plans with: the same groups (the times of partial batches are modelled only there).
+plan() { "$dcpsim" plan --policy dcp_rebalance --no-shuffle --drop-last "$@" --json; }
+plan --trace "$work/t.txt" --model tiny-1d --cluster h200_8x1 --batch 4 --save-profile "$work/saved.json" >"$work/a.json"
+plan --profile "$work/saved.json" >"$work/b.json"
+python3 - "$work/a.json" "$work/b.json" <<'END' || failed=1
+import json, sys
+a, b = ([[(g["bucket"], g["sp"], g["micro_batches"]) for g in it["groups"]] for it in json.load(open(f))["iterations"]]
+        for f in sys.argv[1:])
+if a != b or len(a) < 2:
+    print("a saved profile plans otherwise than the models:", len(a), len(b))
+    sys.exit(1)
+END
 exit "$failed"

@@ -225,3 +225,26 @@ Test(models_memory, profiles_are_ordered) {
   struct err err = {0};
   cr_expect(framework_find("eagr", &err) == NULL && err.usage && strstr(err.msg, "eager"), "%s", err.msg);
 }
+
+/* The published profile: no reserve; 52 blocks beyond its two layers each repeat captions (300 x 1152 x 2 bytes) and
+ * two modulation tensors (6 x 1152 x 2 bytes) of every sample, on every rank of the group. 1D models have neither. */
+Test(models_memory, published_rule) {
+  struct fixture f;
+  set_up(&f, "stdit3-xl-2", "h100_8x4", "eager_apex");
+  const int64_t reserve = params_reserve_bytes(f.params), per_sample = 52 * (300 + 12) * 1152 * 2;
+  for (int sp = 1; sp <= 4; sp *= 4) {
+    struct microbatch images = {.batch = 512, .frames = 1, .positions = 144, .recompute_blocks = {28, 28}};
+    f.system.parallel.memory_rule = MEMORY_MODELLED;
+    const int64_t modelled = memory_peak_bytes(&f.system, sp, &images, true);
+    f.system.parallel.memory_rule = MEMORY_PUBLISHED;
+    cr_expect_eq(memory_peak_bytes(&f.system, sp, &images, true), modelled - reserve + 512 * per_sample);
+  }
+  expect_linear(&f, 2, &(struct microbatch){.batch = 3, .frames = 15, .positions = 405});
+  params_free(f.params);
+  set_up(&f, "llama2-7b", "h200_8x4", "eager");
+  struct microbatch text = {.batch = 2, .seqlen = 4096, .recompute_blocks = {32}};
+  const int64_t modelled = memory_peak_bytes(&f.system, 1, &text, true);
+  f.system.parallel.memory_rule = MEMORY_PUBLISHED;
+  cr_expect_eq(memory_peak_bytes(&f.system, 1, &text, true), modelled - params_reserve_bytes(f.params));
+  params_free(f.params);
+}

@@ -37,6 +37,29 @@ Test(policy_profile, reads_a_measured_profile) {
   profile_release(&p);
 }
 
+Test(policy_profile, reads_what_it_writes) {
+  struct candidate detail[] = {{.sp = 1, .batch = 4, .time_s = 0.3}, {.sp = 2, .batch = 8, .time_s = 0.1}};
+  struct bucket_profile buckets[] = {
+      {.name = "15x405", .samples = 7, .best = {.sp = 2, .batch = 8, .time_s = 0.1}, .detail = detail, .n_detail = 2},
+      {.name = "too large", .infeasible = true},
+      {.name = "1x405", .best = {.sp = 1, .batch = 512, .time_s = 1}}};
+  struct profile p = {.world = 16, .max_sp = 8, .buckets = buckets, .n_buckets = 3}, q = {0};
+  struct err err = {0};
+  char *text = NULL;
+  size_t size = 0;
+  FILE *memory = open_memstream(&text, &size);
+  profile_write(memory, &p);
+  fclose(memory);
+  cr_assert(read_text(&q, text, &err) == 0, "%s", err.msg);
+  free(text);
+  cr_assert(q.world == 16 && q.max_sp == 8 && q.n_buckets == 2, "an infeasible bucket is left out");
+  const struct bucket_profile *b = &q.buckets[0];
+  cr_assert(b->samples == 7 && b->best.sp == 2 && b->best.batch == 8 && b->best.time_s == 0.1 && b->n_detail == 2);
+  cr_assert(b->detail[0].sp == 1 && b->detail[0].batch == 4 && b->detail[0].time_s == 0.3);
+  cr_assert(strcmp(q.buckets[1].name, "1x405") == 0 && q.buckets[1].n_detail == 0);
+  profile_release(&q);
+}
+
 Test(policy_profile, refuses_what_is_wrong) {
   static const struct {
     const char *text, *message;
@@ -104,22 +127,45 @@ Test(policy_profile, search_rules) {
   cr_assert(profile_search_fixed(&s, 4, &best) && best.batch == 8);
   /* Over all, and over the largest batch of each sp: equal ones keep the first. */
   m.slow_from = 0;
-  cr_assert(profile_search_best(&s, &best) && best.sp == 1 && best.batch == 4);
+  cr_assert(profile_search_best(&s, detail, &n, &best) && n == 4 && best.sp == 1 && best.batch == 4);
   cr_assert(profile_search_largest(&s, detail, &n, &best) && n == 4 && best.sp == 1);
   for (int i = 0; i < n; i++)
     cr_assert(detail[i].sp == sps[i] && detail[i].batch == 4 * sps[i]);
   m.slow_from = 4;
   m.slow_s = 100;
-  cr_assert(profile_search_best(&s, &best) && best.sp == 1 && best.batch == 2, "smaller batches count");
+  cr_assert(profile_search_best(&s, detail, &n, &best) && best.sp == 1 && best.batch == 2, "smaller batches count");
+  for (int i = 0; i < n; i++)
+    cr_assert(detail[i].sp == sps[i] && detail[i].batch == 2, "of each sp its best, here the last below 4");
   cr_assert(profile_search_largest(&s, detail, &n, &best) && best.sp == 1 && best.batch == 4, "here they do not");
   /* What does not fit at a small sp fits at a larger one. */
   m = (struct machine){.batch_per_sp = 1, .fixed_s = 1, .each_s = 1};
   cr_assert(!profile_search_fixed(&s, 1, &best));
   cr_assert(profile_search_largest(&s, detail, &n, &best) && n == 3 && detail[0].sp == 2);
   s.n_sps = 1;
-  cr_assert(!profile_search_best(&s, &best) && !profile_search_largest(&s, detail, &n, &best) && n == 0);
+  cr_assert(!profile_search_best(&s, detail, &n, &best) && !profile_search_largest(&s, detail, &n, &best) && n == 0);
   /* --batch is the largest tried. */
   m.batch_per_sp = 64;
   s.max_batch = 6;
   cr_assert(profile_search_fixed(&s, 1, &best) && best.batch == 6);
+}
+
+/* Batches of 4 fit at sp 1 and 8 fails, so sp 2 begins at 2, where 16 fails, so sp 4 begins at 4, and so on. */
+Test(policy_profile, sequential_search) {
+  static const int sps[] = {1, 2, 4, 8};
+  struct machine m = {.batch_per_sp = 8, .fixed_s = 0, .each_s = 1};
+  struct profile_search s = {.context = &m, .fits = fits, .time_s = time_s, .sps = sps, .n_sps = 4, .sequential = true};
+  struct candidate best, detail[4];
+  int n;
+  cr_assert(profile_search_best(&s, detail, &n, &best) && n == 4 && best.sp == 1 && best.batch == 1);
+  for (int i = 0; i < n; i++) /* all batches are equally good: the first that is looked at */
+    cr_assert_eq(detail[i].batch, sps[i], "sp %d begins at %ld", sps[i], (long)detail[i].batch);
+  cr_assert(profile_search_largest(&s, detail, &n, &best) && n == 4);
+  for (int i = 0; i < n; i++)
+    cr_assert_eq(detail[i].batch, 4 * sps[i], "the largest is found all the same");
+  /* Where nothing fits at sp 1 and 2, batch 1 is tried again. */
+  s.sequential = false;
+  cr_assert(profile_search_best(&s, detail, &n, &best) && n == 4 && detail[3].batch == 1);
+  s.sequential = true;
+  m = (struct machine){.batch_per_sp = 1, .fixed_s = 0, .each_s = 1};
+  cr_assert(profile_search_best(&s, detail, &n, &best) && detail[0].sp == 2 && detail[0].batch == 1);
 }
