@@ -14,7 +14,7 @@ policies="megatron_dp_balanced megatron_dynamic_cp_early megatron_dynamic_cp"
 # The benchmark's script: TP 1, CP 4, 8 x DP samples a step, 2048 tokens per rank, neither distributed optimizer nor
 # recomputation, gradients reduced in fp32, loss per token; 20 timed iterations.
 options="--model megatron-dcp-12l --policy $(echo "$policies" | tr ' ' ,) --sp 4 --sp-kind ring --rank-tokens 2048
-  --steps 20 --no-shuffle --zero 0 --recompute none --grad-dtype fp32 --weighting per_token"
+  --draws 0 --steps 20 --no-shuffle --zero 0 --recompute none --grad-dtype fp32 --weighting per_token"
 
 # study CASE PARAMS: a line "CASE GPUS SEED POLICY milliseconds micro-batches tokens work" per run.
 study() {

@@ -17,7 +17,7 @@ BEGIN {
   FS = ","
   print "case,metric,published,simulated,rel_error"
 }
-table == "q2" { split($0, f, " "); row("q2:sp_" f[1], "longest_sample_tokens", f[2]); next }
+table == "q2" { split($0, f, " "); printf "q2:sp_%d,longest_sample_tokens,,%d,\n", f[1], f[2]; next }
 table == "q7" { split($0, f, " "); row("q7:" f[1] "_" f[2], "batch.bucket", f[3]); next }
 /^point,/ {
   delete column
@@ -50,6 +50,7 @@ table == "q7" { split($0, f, " "); row("q7:" f[1] "_" f[2], "batch.bucket", f[3]
     name = "q4:" lengths
     if (policy == "packed") policy = policy "_" col("swept_packing")
     if (col("swept_max_gas") == 1) policy = policy "_no_accumulation"
+    if (col("swept_tokens_per_step") == "") policy = policy "_uncapped"
     if (policy == "dcp" && col("swept_recompute") == "full") policy = policy "_recompute_full"
   } else if (table == "q6_tail")
     name = "q6:" col("swept_max_length")

@@ -62,7 +62,7 @@ END {
     }
   } else if (table == "q4") {
     print "speedup over bucket (idle time, bucket's whole time = 1)"
-    n = split("bucket packed_next_fit packed_lpt dcp_inter_no_accumulation dcp_inter dcp_recompute_full dcp", policies, " ")
+    n = split("bucket packed_next_fit packed_lpt dcp_inter_no_accumulation dcp_inter dcp_inter_uncapped dcp_recompute_full dcp", policies, " ")
     printf "%-28s", "policy"
     for (l = 1; l <= n_lengths; l++) printf " %15s", lengths[l]
     print ""
