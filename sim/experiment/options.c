@@ -770,17 +770,10 @@ static bool differs(const struct experiment_options *o, const struct option_spec
 }
 
 void options_differences(const struct experiment_options *o, char *buf, size_t size) {
-<<<<<<< HEAD
   static const char *const shown_elsewhere[] = {
-      "trace",    "model",  "cluster", "params", "policy",          "baseline",
-      "seed",     "json",   "explain", "csv",    "result",          "schedule",
-      "timeline", "chakra", "threads", "epoch",  "memory-cap-frac", NULL};
-=======
-  static const char *const shown_elsewhere[] = {"trace",           "model",        "cluster",  "params",  "policy",
-                                                "baseline",        "seed",         "json",     "explain", "csv",
-                                                "result",          "schedule",     "timeline", "threads", "epoch",
-                                                "memory-cap-frac", "save-profile", NULL};
->>>>>>> blog
+      "trace",           "model",        "cluster", "params",   "policy",   "baseline", "seed",    "json",
+      "explain",         "csv",          "result",  "schedule", "timeline", "chakra",   "threads", "epoch",
+      "memory-cap-frac", "save-profile", NULL};
   size_t at = 0;
   buf[0] = '\0';
   for (int i = 0; i < N_SPECS && at < size; i++) {
