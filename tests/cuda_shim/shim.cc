@@ -55,6 +55,7 @@ static void (*body)(const void *);
 static const void *body_data;
 static char error[200];
 static uint32_t random_state;
+static enum shim_order run_order;
 
 const shim_index *shim_thread() { return &self->index; }
 char *shared_memory() { return shared; }
@@ -74,10 +75,14 @@ asm(".text\n.globl shim_switch\n.type shim_switch,@function\nshim_switch:\n"
     "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n");
 static void to_scheduler() { shim_switch(&self->stack_pointer, scheduler_stack_pointer); }
 static void to_thread() { shim_switch(&scheduler_stack_pointer, self->stack_pointer); }
+static void to_other(struct thread *me, struct thread *other) {
+  shim_switch(&me->stack_pointer, other->stack_pointer);
+}
 #else
 static ucontext_t scheduler;
 static void to_scheduler() { swapcontext(&self->context, &scheduler); }
 static void to_thread() { swapcontext(&scheduler, &self->context); }
+static void to_other(struct thread *me, struct thread *other) { swapcontext(&me->context, &other->context); }
 #endif
 
 static void thread_main() {
@@ -130,9 +135,25 @@ static int barrier_number(const char *file, int line) {
   return shim_barriers_count++;
 }
 
+// The next lane of the warp that can run, in the order of this launch.
+static struct thread *next_lane() {
+  unsigned first = self->index.x / WARP * WARP, lane = self->index.x % WARP;
+  for (unsigned i = 1; i < WARP; i++) {
+    struct thread *t = &threads[first + (run_order == SHIM_DESCENDING ? lane - i : lane + i) % WARP];
+    if (t->ready)
+      return t;
+  }
+  return nullptr;
+}
+
+// Goes on with the warp as long as it can; in random order other warps may come in between.
 static void wait_here() {
-  self->ready = false;
-  to_scheduler();
+  struct thread *me = self, *next = next_lane();
+  me->ready = false;
+  if (!next || (run_order == SHIM_RANDOM && random_below(4 * WARP) == 0))
+    return to_scheduler();
+  self = next;
+  to_other(me, next);
 }
 
 void shim_meet_block(const char *file, int line) {
@@ -268,44 +289,43 @@ void shim_ldmatrix(void *const *lanes) {
 
 // ---- Blocks ------------------------------------------------------------------------------------------------------
 
-// Runs the lanes of one warp until none can go on.
-static bool run_warp(unsigned warp, enum shim_order order) {
-  bool progress = false;
-  for (bool again = true; again && !error[0];) {
-    again = false;
-    unsigned turn = order == SHIM_RANDOM ? random_below(WARP) : 0;
-    for (unsigned i = 0; i < WARP && !error[0]; i++) {
-      unsigned lane = order == SHIM_DESCENDING ? WARP - 1 - i : (i + turn) % WARP;
-      if (warp * WARP + lane >= blockDim.x)
-        continue;
-      self = &threads[warp * WARP + lane];
-      if (self->ready) {
-        to_thread();
-        again = progress = true;
-      }
+// Lets a warp run from its first lane that can, until it must wait for others. False if no lane can.
+static bool run_warp(unsigned warp) {
+  unsigned turn = run_order == SHIM_RANDOM ? random_below(WARP) : 0;
+  for (unsigned i = 0; i < WARP; i++) {
+    self = &threads[warp * WARP + (run_order == SHIM_DESCENDING ? WARP - 1 - i : (i + turn) % WARP)];
+    if (self->ready) {
+      to_thread();
+      return true;
     }
-    if (order == SHIM_RANDOM && random_below(4) == 0)
-      break; // let another warp go first
   }
-  return progress;
+  return false;
 }
 
-static void run_block(enum shim_order order) {
-  unsigned warps = (blockDim.x + WARP - 1) / WARP;
+static unsigned warp_in_order(unsigned i, unsigned warps) {
+  return run_order == SHIM_ASCENDING ? i : run_order == SHIM_DESCENDING ? warps - 1 - i : random_below(warps);
+}
+
+static bool any_ready() {
+  for (unsigned i = 0; i < blockDim.x; i++)
+    if (threads[i].ready)
+      return true;
+  return false;
+}
+
+static void run_block() {
+  unsigned warps = blockDim.x / WARP;
   block_meeting.count = 0;
   for (unsigned i = 0; i < warps; i++)
     warp_meetings[i].count = 0;
   for (unsigned i = 0; i < blockDim.x; i++)
     thread_start(&threads[i], i);
-  for (bool progress = true; progress && !error[0];) {
-    progress = false;
-    for (unsigned i = 0; i < warps; i++) {
-      unsigned warp = order == SHIM_ASCENDING ? i : order == SHIM_DESCENDING ? warps - 1 - i : random_below(warps);
-      progress |= run_warp(warp, order);
+  while (!error[0] && any_ready())
+    for (unsigned i = 0; i < warps && !error[0]; i++) {
+      unsigned warp = warp_in_order(i, warps);
+      while (run_warp(warp) && !error[0] && run_order != SHIM_RANDOM)
+        ;
     }
-    for (unsigned i = 0; order == SHIM_RANDOM && i < blockDim.x; i++)
-      progress |= threads[i].ready;
-  }
   for (unsigned i = 0; i < blockDim.x && !error[0]; i++)
     if (!threads[i].done)
       snprintf(error, sizeof error, "thread %u of block %u,%u,%u waits for others, which are gone or wait elsewhere", i,
@@ -322,6 +342,7 @@ const char *shim_run(const struct kernel_launch *launch, void (*run)(const void 
   body = run;
   body_data = data;
   error[0] = 0;
+  run_order = order;
   random_state = 1;
   gridDim = {launch->grid[0], launch->grid[1], launch->grid[2]};
   blockDim = {launch->block, 1, 1};
@@ -335,7 +356,7 @@ const char *shim_run(const struct kernel_launch *launch, void (*run)(const void 
     if (posix_memalign((void **)&shared, 1024, launch->shared_bytes + !launch->shared_bytes) != 0)
       abort();
     memset(shared, 0xff, launch->shared_bytes);
-    run_block(order);
+    run_block();
     free(shared);
   }
   return error[0] ? error : nullptr;
