@@ -181,11 +181,12 @@ template <int HEAD_DIM> static __device__ __forceinline__ void attention_forward
   tile_store<HEAD_DIM, COLUMNS>(out, factor, shared_memory(), row_warp, a.out + offset_q, q0, seq.len_q, stride_q);
 }
 
-/* delta (heads, tokens) = sum over the head dim of out * dout. A warp per token and head; `head_dim` / 8 lanes work. */
-extern "C" __global__ void __launch_bounds__(256) attention_delta(const struct attention_args a) {
-  const int64_t row = (int64_t)blockIdx.x * 8 + threadIdx.x / 32;
+/* delta (heads, tokens) = sum over the head dim of out * dout. A warp per token and head; head_dim / 8 lanes work. */
+extern "C" __global__ void __launch_bounds__(32 * ATTENTION_DELTA_TOKENS) attention_delta(const struct attention_args a) {
+  const int token = (int)(blockIdx.x * ATTENTION_DELTA_TOKENS + threadIdx.x / 32), head = (int)blockIdx.y;
   const int lane = threadIdx.x % 32;
-  if (row >= (int64_t)a.tokens_q * a.heads_q)
+  const int64_t row = (int64_t)token * a.heads_q + head;
+  if (token >= a.tokens_q)
     return;
   float sum = 0;
   if (lane * 8 < a.head_dim) {
@@ -200,7 +201,7 @@ extern "C" __global__ void __launch_bounds__(256) attention_delta(const struct a
   for (int mask = 16; mask > 0; mask /= 2)
     sum += shuffle_xor(sum, mask);
   if (lane == 0)
-    a.delta[row % a.heads_q * a.tokens_q + row / a.heads_q] = sum;
+    a.delta[(int64_t)head * a.tokens_q + token] = sum;
 }
 
 /* s and dp are scores and gradients of probabilities, transposed: rows are keys from k0, columns queries from q0. s

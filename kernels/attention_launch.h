@@ -38,6 +38,8 @@ struct attention_tiles {
   int warps, m_tiles, columns, stages;
 };
 
+enum { ATTENTION_DELTA_TOKENS = 8 }; /* of a block */
+
 LAUNCH_INLINE int attention_padded_dim(int head_dim) { return head_dim == 72 ? 80 : head_dim; }
 
 LAUNCH_INLINE struct attention_tiles attention_forward_tiles(int head_dim) {
@@ -89,7 +91,10 @@ LAUNCH_INLINE struct kernel_launch attention_forward_launch(const struct attenti
 LAUNCH_INLINE struct kernel_launch attention_delta_launch(const struct attention_args *a) {
   const char *kernel =
       attention_kernel(a->head_dim, "attention_delta", "attention_delta", "attention_delta", "attention_delta");
-  return launch_line(kernel, (int64_t)a->tokens_q * a->heads_q, 8, INT32_MAX, 256);
+  struct kernel_launch l = launch_line(kernel, a->tokens_q, ATTENTION_DELTA_TOKENS, INT32_MAX,
+                                       32 * ATTENTION_DELTA_TOKENS);
+  l.grid[1] = (unsigned)a->heads_q;
+  return l;
 }
 
 LAUNCH_INLINE struct kernel_launch attention_key_value_gradient_launch(const struct attention_args *a) {

@@ -22,8 +22,7 @@ struct embedding_args {
 };
 
 LAUNCH_INLINE struct kernel_launch embedding_launch(const struct embedding_args *a, const char *kernel) {
-  return launch_line(a->hidden % LAUNCH_VECTOR == 0 ? kernel : 0, a->tokens * (a->hidden / LAUNCH_VECTOR), 256,
-                     LAUNCH_BLOCKS_MAX, 256);
+  return launch_line(a->hidden % LAUNCH_VECTOR == 0 ? kernel : 0, a->tokens, 1, LAUNCH_BLOCKS_MAX, 256);
 }
 LAUNCH_INLINE struct kernel_launch embedding_gather_launch(const struct embedding_args *a) {
   return embedding_launch(a, "embedding_gather");

@@ -1,4 +1,5 @@
-/* rope.cu: see rope_launch.h. A thread turns 8 pairs (4 where half a head is no multiple of 8). Not run on hardware so
+/* rope.cu: see rope_launch.h. A block per token; a thread turns 8 pairs (4 where half a head is no
+ * multiple of 8). Not run on hardware so
  * far. */
 #include "kernels/rope_launch.h"
 #include "kernels/vector.cuh"
@@ -20,26 +21,29 @@ template <int N> static __device__ __forceinline__ void store_n(uint16_t *p, con
 template <int N> static __device__ __forceinline__ void rope(const struct rope_args &a) {
   const int half = a.head_dim / 2, vectors = half / N;
   const float sign = a.backward ? -1.0f : 1.0f;
-  for (int64_t item = first_item(); item < a.tokens * a.heads * vectors; item += item_step()) {
-    const int64_t head = item / vectors, token = head / a.heads;
-    const int at = (int)(item % vectors) * N;
-    const int64_t x_at = head * a.head_dim + at, angle_at = (int64_t)a.positions[token] * half + at;
-    float low[N], high[N], y_low[N], y_high[N];
-    load_n(low, a.x + x_at);
-    load_n(high, a.x + x_at + half);
+  for (int64_t token = blockIdx.x; token < a.tokens; token += gridDim.x) {
+    const uint16_t *x = a.x + token * a.heads * a.head_dim;
+    uint16_t *y = a.y + token * a.heads * a.head_dim;
+    const int64_t angles = (int64_t)a.positions[token] * half;
+    for (int item = (int)threadIdx.x; item < a.heads * vectors; item += (int)blockDim.x) {
+      const int pair = item % vectors * N, at = item / vectors * a.head_dim + pair;
+      float low[N], high[N], y_low[N], y_high[N];
+      load_n(low, x + at);
+      load_n(high, x + at + half);
 #pragma unroll
-    for (int i = 0; i < N; i += 4) {
-      float c[4], s[4];
-      load_4(c, a.cos + angle_at + i);
-      load_4(s, a.sin + angle_at + i);
+      for (int i = 0; i < N; i += 4) {
+        float c[4], s[4];
+        load_4(c, a.cos + angles + pair + i);
+        load_4(s, a.sin + angles + pair + i);
 #pragma unroll
-      for (int j = 0; j < 4; j++) {
-        y_low[i + j] = low[i + j] * c[j] - high[i + j] * (sign * s[j]);
-        y_high[i + j] = high[i + j] * c[j] + low[i + j] * (sign * s[j]);
+        for (int j = 0; j < 4; j++) {
+          y_low[i + j] = low[i + j] * c[j] - high[i + j] * (sign * s[j]);
+          y_high[i + j] = high[i + j] * c[j] + low[i + j] * (sign * s[j]);
+        }
       }
+      store_n(y + at, y_low);
+      store_n(y + at + half, y_high);
     }
-    store_n(a.y + x_at, y_low);
-    store_n(a.y + x_at + half, y_high);
   }
 }
 

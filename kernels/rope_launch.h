@@ -23,9 +23,8 @@ struct rope_args {
 };
 
 LAUNCH_INLINE struct kernel_launch rope_launch(const struct rope_args *a) {
-  const int vector = a->head_dim % 16 == 0 ? 8 : 4; /* elements of one half at a time */
-  const char *kernel = a->head_dim <= 0 || a->head_dim % 8 != 0 ? 0 : vector == 8 ? "rope_by_8" : "rope_by_4";
-  return launch_line(kernel, a->tokens * a->heads * (a->head_dim / 2 / vector), 256, LAUNCH_BLOCKS_MAX, 256);
+  const char *kernel = a->head_dim <= 0 || a->head_dim % 8 != 0 ? 0 : a->head_dim % 16 == 0 ? "rope_by_8" : "rope_by_4";
+  return launch_line(kernel, a->tokens, 1, LAUNCH_BLOCKS_MAX, 256);
 }
 
 #endif
