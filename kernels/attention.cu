@@ -53,20 +53,17 @@ static __device__ __forceinline__ int keys_seen(const struct sequence &s, int q1
 }
 
 /* The element of a (tokens, heads, head_dim) tensor where a head of a sequence begins. */
-template <int HEAD_DIM>
-static __device__ __forceinline__ int64_t head_offset(int first_token, int heads, int head) {
+template <int HEAD_DIM> static __device__ __forceinline__ int64_t head_offset(int first_token, int heads, int head) {
   return ((int64_t)first_token * heads + head) * HEAD_DIM;
 }
 
 /* Largest score of a row so far, and the sum of exponentials that this lane has seen, relative to it; base 2. */
-template <int M> struct softmax {
-  float largest[M][2], sum[M][2];
-};
+template <int M> struct softmax { float largest[M][2], sum[M][2]; };
 
 /* Scores become exponentials; what was accumulated so far is rescaled to the new maxima. */
 template <int M, int N, int D>
-static __device__ __forceinline__ void softmax_step(struct softmax<M> *state, float (&s)[M][N][4], float (&out)[M][D][4],
-                                                    float scale_log2) {
+static __device__ __forceinline__ void softmax_step(struct softmax<M> *state, float (&s)[M][N][4],
+                                                    float (&out)[M][D][4], float scale_log2) {
 #pragma unroll
   for (int m = 0; m < M; m++)
 #pragma unroll
@@ -182,7 +179,8 @@ template <int HEAD_DIM> static __device__ __forceinline__ void attention_forward
 }
 
 /* delta (heads, tokens) = sum over the head dim of out * dout. A warp per token and head; head_dim / 8 lanes work. */
-extern "C" __global__ void __launch_bounds__(32 * ATTENTION_DELTA_TOKENS) attention_delta(const struct attention_args a) {
+extern "C" __global__ void __launch_bounds__(32 * ATTENTION_DELTA_TOKENS)
+    attention_delta(const struct attention_args a) {
   const int token = (int)(blockIdx.x * ATTENTION_DELTA_TOKENS + threadIdx.x / 32), head = (int)blockIdx.y;
   const int lane = threadIdx.x % 32;
   const int64_t row = (int64_t)token * a.heads_q + head;
@@ -207,10 +205,9 @@ extern "C" __global__ void __launch_bounds__(32 * ATTENTION_DELTA_TOKENS) attent
 /* s and dp are scores and gradients of probabilities, transposed: rows are keys from k0, columns queries from q0. s
  * becomes the probabilities, dp the gradients of the scores over `scale`. lse and delta: of the queries from q0. */
 template <int M, int N>
-static __device__ __forceinline__ void score_gradient_transposed(float (&s)[M][N][4], float (&dp)[M][N][4],
-                                                                 const struct sequence &seq, int q0, int k0, bool mask,
-                                                                 const float *lse, const float *delta,
-                                                                 float scale_log2) {
+static __device__ __forceinline__ void
+score_gradient_transposed(float (&s)[M][N][4], float (&dp)[M][N][4], const struct sequence &seq, int q0, int k0,
+                          bool mask, const float *lse, const float *delta, float scale_log2) {
   int lane = threadIdx.x % 32;
 #pragma unroll
   for (int n = 0; n < N; n++) {
@@ -306,10 +303,9 @@ static __device__ __forceinline__ void attention_key_value_gradient(const struct
 
 /* As score_gradient_transposed, with rows = queries and their lse and delta in registers. */
 template <int M, int N>
-static __device__ __forceinline__ void score_gradient(float (&s)[M][N][4], float (&dp)[M][N][4],
-                                                      const struct sequence &seq, int q0, int k0, bool mask,
-                                                      const float (&lse)[M][2], const float (&delta)[M][2],
-                                                      float scale_log2) {
+static __device__ __forceinline__ void
+score_gradient(float (&s)[M][N][4], float (&dp)[M][N][4], const struct sequence &seq, int q0, int k0, bool mask,
+               const float (&lse)[M][2], const float (&delta)[M][2], float scale_log2) {
   int lane = threadIdx.x % 32;
 #pragma unroll
   for (int m = 0; m < M; m++)
@@ -324,7 +320,8 @@ static __device__ __forceinline__ void score_gradient(float (&s)[M][N][4], float
       }
 }
 
-template <int HEAD_DIM> static __device__ __forceinline__ void attention_query_gradient(const struct attention_args &a) {
+template <int HEAD_DIM>
+static __device__ __forceinline__ void attention_query_gradient(const struct attention_args &a) {
   constexpr int COLUMNS = attention_padded_dim(HEAD_DIM);
   constexpr struct attention_tiles T = attention_query_gradient_tiles(HEAD_DIM);
   constexpr int ROWS = attention_tile_rows(T), KEYS = T.columns, THREADS = 32 * T.warps;

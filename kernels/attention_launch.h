@@ -32,8 +32,8 @@ struct attention_args {
   float scale;    /* usually 1 / sqrt(head_dim) */
 };
 
-/* Tiles. "Rows" are what a block owns (queries, or keys in the key_value gradient), "columns" what it loops over, in
- * `stages` buffers: 16 * m_tiles * warps rows. */
+/* Tiles. Rows are what a block owns: 16 * m_tiles * warps queries, or keys in the key_value gradient. Columns are what
+ * it loops over, in `stages` buffers. */
 struct attention_tiles {
   int warps, m_tiles, columns, stages;
 };
@@ -61,17 +61,18 @@ LAUNCH_INLINE int attention_tile_rows(struct attention_tiles t) { return 16 * t.
 
 /* `row_tensors` resident tiles, 2 tiles a stage, and in each stage `vectors` floats a column. */
 LAUNCH_INLINE unsigned attention_shared_bytes(struct attention_tiles t, int head_dim, int row_tensors, int vectors) {
-  return (unsigned)(attention_padded_dim(head_dim) * 2 * (row_tensors * attention_tile_rows(t) + 2 * t.stages * t.columns) +
+  return (unsigned)(attention_padded_dim(head_dim) * 2 *
+                        (row_tensors * attention_tile_rows(t) + 2 * t.stages * t.columns) +
                     4 * vectors * t.stages * t.columns);
 }
 
 LAUNCH_INLINE struct kernel_launch attention_tiled_launch(const char *kernel, struct attention_tiles t, int32_t len,
                                                           int32_t heads, int32_t sequences, unsigned shared_bytes) {
-  struct kernel_launch l = {kernel,
-                            {(unsigned)launch_ceil_div(len, attention_tile_rows(t)), (unsigned)heads,
-                             (unsigned)sequences},
-                            (unsigned)(32 * t.warps),
-                            shared_bytes};
+  struct kernel_launch l = {
+      kernel,
+      {(unsigned)launch_ceil_div(len, attention_tile_rows(t)), (unsigned)heads, (unsigned)sequences},
+      (unsigned)(32 * t.warps),
+      shared_bytes};
   return l;
 }
 
@@ -91,8 +92,8 @@ LAUNCH_INLINE struct kernel_launch attention_forward_launch(const struct attenti
 LAUNCH_INLINE struct kernel_launch attention_delta_launch(const struct attention_args *a) {
   const char *kernel =
       attention_kernel(a->head_dim, "attention_delta", "attention_delta", "attention_delta", "attention_delta");
-  struct kernel_launch l = launch_line(kernel, a->tokens_q, ATTENTION_DELTA_TOKENS, INT32_MAX,
-                                       32 * ATTENTION_DELTA_TOKENS);
+  struct kernel_launch l =
+      launch_line(kernel, a->tokens_q, ATTENTION_DELTA_TOKENS, INT32_MAX, 32 * ATTENTION_DELTA_TOKENS);
   l.grid[1] = (unsigned)a->heads_q;
   return l;
 }

@@ -1,5 +1,5 @@
-/* embedding.cu: see embedding_launch.h. A block per token. Atomics in the scatter, because the alternative, tokens sorted
- * by id, is a sort in every step for a kernel that moves few bytes. Not run on hardware so far. */
+/* embedding.cu: see embedding_launch.h. A block per token. Atomics in the scatter, because the alternative, tokens
+ * sorted by id, is a sort in every step for a kernel that moves few bytes. Not run on hardware so far. */
 #include "kernels/embedding_launch.h"
 #include "kernels/vector.cuh"
 

@@ -45,9 +45,9 @@ static __device__ __forceinline__ float shuffle_xor(float x, int mask) { return 
  * b: column g, rows 2t and 2t+1 (b0), 2t+8 and 2t+9 (b1); c: columns 2t and 2t+1 of row g (c[0], c[1]) and g+8. */
 static __device__ __forceinline__ void mma_16x8x16(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
-               "{%0,%1,%2,%3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+      "{%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 /* Four 8 x 8 matrices of bf16. Lane l gives the 16-byte row l % 8 of matrix l / 8. A lane receives in r[i] elements 2t

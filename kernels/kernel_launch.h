@@ -1,7 +1,8 @@
 /* kernel_launch.h: how a kernel is launched, for C and for CUDA. Each operator X has X_launch.h with
  *   struct X_args        what its kernels take, by value: shapes and device pointers. bf16 values are uint16_t bits.
  *   X_PASS_launch(args)  the launch of one pass for that shape.
- * Each kernel takes exactly one parameter, the struct: cuLaunchKernel(f, grid, block, shared_bytes, stream, {&args}). */
+ * Each kernel takes exactly one parameter, the struct: cuLaunchKernel(f, grid, block, shared_bytes, stream, {&args}).
+ */
 #ifndef KERNELS_KERNEL_LAUNCH_H
 #define KERNELS_KERNEL_LAUNCH_H
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/* layernorm.cu: see norm_launch.h, and rmsnorm.cu for how the work is laid out. The variance is taken from deviations, in
- * a second pass over shared memory, not as a difference of large sums. Not run on hardware so far. */
+/* layernorm.cu: see norm_launch.h, and rmsnorm.cu for how the work is laid out. The variance is taken from deviations,
+ * in a second pass over shared memory, not as a difference of large sums. Not run on hardware so far. */
 #include "kernels/norm_launch.h"
 #include "kernels/vector.cuh"
 

@@ -13,13 +13,14 @@
 enum {
   NORM_THREADS = 256,
   NORM_HIDDEN_MAX = 16384,
-  NORM_BLOCKS_MAX = 132 * 2,  /* of the backward pass: each writes one row of the partial sums */
-  COLUMN_SUM_COLUMNS = 32,    /* of a block */
+  NORM_BLOCKS_MAX = 132 * 2, /* of the backward pass: each writes one row of the partial sums */
+  COLUMN_SUM_COLUMNS = 32,   /* of a block */
 };
 
-/* x, y, dy, dx: (tokens, hidden) bf16, 16-byte aligned; weight, bias: (hidden) bf16; mean, rstd: (tokens) fp32. dweight,
- * dbias: (hidden) fp32; dweight_partial, dbias_partial: (norm_partial_rows(tokens), hidden) fp32, scratch. hidden: a
- * multiple of 8, up to NORM_HIDDEN_MAX. rmsnorm uses no bias, mean, dbias, dbias_partial. y may be x, dx may be dy. */
+/* x, y, dy, dx: (tokens, hidden) bf16, 16-byte aligned; weight, bias: (hidden) bf16; mean, rstd: (tokens) fp32.
+ * dweight, dbias: (hidden) fp32; dweight_partial, dbias_partial: (norm_partial_rows(tokens), hidden) fp32, scratch.
+ * hidden: a multiple of 8, up to NORM_HIDDEN_MAX. rmsnorm uses no bias, mean, dbias, dbias_partial. y may be x, dx may
+ * be dy. */
 struct norm_args {
   const uint16_t *x, *weight, *bias;
   uint16_t *y;

@@ -1,5 +1,5 @@
-/* residual_add_launch.h: out = a + b, for residual streams and for gradients that meet; see residual_add.cu. Its backward
- * pass is nothing: both sides share the gradient of out. */
+/* residual_add_launch.h: out = a + b, for residual streams and for gradients that meet; see residual_add.cu. Its
+ * backward pass is nothing: both sides share the gradient of out. */
 #ifndef KERNELS_RESIDUAL_ADD_LAUNCH_H
 #define KERNELS_RESIDUAL_ADD_LAUNCH_H
 #include <stdint.h>

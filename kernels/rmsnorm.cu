@@ -1,6 +1,6 @@
-/* rmsnorm.cu: see norm_launch.h. A block per row forward, a block for every gridDim.x-th row backward. A row is read from
- * device memory once and kept in shared memory; each thread comes back to the elements that it brought itself, so that
- * only the sums need a barrier. Not run on hardware so far. */
+/* rmsnorm.cu: see norm_launch.h. A block per row forward, a block for every gridDim.x-th row backward. A row is read
+ * from device memory once and kept in shared memory; each thread comes back to the elements that it brought itself, so
+ * that only the sums need a barrier. Not run on hardware so far. */
 #include "kernels/norm_launch.h"
 #include "kernels/vector.cuh"
 

@@ -9,9 +9,9 @@
 
 #include "kernels/kernel_launch.h"
 
-/* x, y: (tokens, heads, head_dim) bf16, 16-byte aligned; y may be x. positions: (tokens), rows of cos and sin, which are
- * (positions, head_dim / 2) fp32, made on the host: angles of late positions need more than fp32. head_dim: a multiple of
- * 8. */
+/* x, y: (tokens, heads, head_dim) bf16, 16-byte aligned; y may be x. positions: (tokens), rows of cos and sin, which
+ * are (positions, head_dim / 2) fp32, made on the host: angles of late positions need more than fp32. head_dim: a
+ * multiple of 8. */
 struct rope_args {
   const uint16_t *x;
   uint16_t *y;

@@ -19,8 +19,8 @@ struct swiglu_args {
 };
 
 LAUNCH_INLINE struct kernel_launch swiglu_launch(const struct swiglu_args *a, const char *kernel) {
-  return launch_line(a->width % LAUNCH_VECTOR == 0 && a->stride % LAUNCH_VECTOR == 0 ? kernel : 0,
-                     a->tokens, 1, LAUNCH_BLOCKS_MAX, 256);
+  return launch_line(a->width % LAUNCH_VECTOR == 0 && a->stride % LAUNCH_VECTOR == 0 ? kernel : 0, a->tokens, 1,
+                     LAUNCH_BLOCKS_MAX, 256);
 }
 LAUNCH_INLINE struct kernel_launch swiglu_forward_launch(const struct swiglu_args *a) {
   return swiglu_launch(a, "swiglu_forward");

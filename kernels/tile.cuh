@@ -6,8 +6,8 @@
 #define KERNELS_TILE_CUH
 #include "kernels/intrinsics.cuh"
 
-/* Byte offset of a chunk. A row of 64 or 128 columns is a multiple of the 128 bytes of all banks: shift by the row. Rows
- * of 80 move on by 2 of 8 bank groups by themselves, so rows 4 to 7 only have to take the odd groups. */
+/* Byte offset of a chunk. A row of 64 or 128 columns is a multiple of the 128 bytes of all banks: shift by the row.
+ * Rows of 80 move on by 2 of 8 bank groups by themselves, so rows 4 to 7 only have to take the odd groups. */
 template <int COLUMNS> static __device__ __forceinline__ int tile_offset(int row, int chunk) {
   static_assert(COLUMNS % 64 == 0 || COLUMNS == 80, "no conflict-free order known for this row length");
   int order = COLUMNS == 80 ? (row >> 2) & 1 : row & 7;
@@ -114,7 +114,8 @@ static __device__ __forceinline__ void tile_store(const float (&acc)[M][COLUMNS 
   for (int i = lane; i < 16 * M * CHUNKS; i += 32) {
     int row = row_tile + i / CHUNKS, chunk = i % CHUNKS;
     if (row0 + row < rows)
-      *(uint4 *)(matrix + (row0 + row) * stride + chunk * 8) = *(const uint4 *)(tile + tile_offset<COLUMNS>(row, chunk));
+      *(uint4 *)(matrix + (row0 + row) * stride + chunk * 8) =
+          *(const uint4 *)(tile + tile_offset<COLUMNS>(row, chunk));
   }
 }
 

@@ -93,7 +93,8 @@ static std::vector<char> run_once(const kernel_run &launch, const std::vector<ou
 void expect_same_in_all_orders(const char *name, const kernel_run &launch, const std::vector<output> &outputs) {
   checks++;
   std::vector<char> first;
-  for (int order = SHIM_ORDERS - 1; order >= 0; order--) { // ascending last: its outputs are compared with the reference
+  for (int order = SHIM_ORDERS - 1; order >= 0;
+       order--) { // ascending last: its outputs are compared with the reference
     const char *error;
     long conflicts = shim_bank_conflicts;
     std::vector<char> bytes = run_once(launch, outputs, (enum shim_order)order, &error);

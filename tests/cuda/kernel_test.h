@@ -15,8 +15,8 @@ extern bool kernel_test_small; /* with sanitizers: the short cases only */
 double random_value();
 int random_int(int n);
 
-/* A device tensor. Poisoned tensors are NaN (or -1) throughout; what lies beside one is watched: by AddressSanitizer, or
- * else by guard bytes that must not change. */
+/* A device tensor. Poisoned tensors are NaN (or -1) throughout; what lies beside one is watched: by AddressSanitizer,
+ * or else by guard bytes that must not change. */
 template <class T> class tensor {
 public:
   explicit tensor(size_t count);
@@ -75,7 +75,7 @@ void expect_close(const char *name, const std::vector<double> &got, const std::v
 struct output {
   void *data;
   size_t bytes;
-  bool zero; /* starts as zeros rather than NaN: the kernel adds to it */
+  bool zero;         /* starts as zeros rather than NaN: the kernel adds to it */
   const void *start; /* starts as these bytes: the kernel updates it in place */
 };
 template <class T> static output output_of(const tensor<T> &t) {

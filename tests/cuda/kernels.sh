@@ -24,7 +24,7 @@ programs() {
 }
 
 programs plain -O2
-programs sanitized '-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer'
+programs sanitized '-O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer'
 "$out/plain/test_shim"
 "$out/plain/test_operators" &
 operators=$!

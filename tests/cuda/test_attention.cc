@@ -162,19 +162,21 @@ int main(int argc, char **) {
   kernel_test_small = argc > 1;
   const std::vector<int> ragged = {1, 15, 0, 16, 17, 127, 128, 129};
   const std::vector<int> cross_q = {0, 5, 130, 64, 33, 17}, cross_k = {7, 0, 40, 200, 129, 17};
-  for (int head_dim : {64, 72, 80, 128})
-    for (bool causal : {false, true}) {
-      if (!kernel_test_small || (head_dim == 72 && causal))
-        run_case({"ragged", ragged, ragged, 2, 1, head_dim, causal}, ORDERS_AND_REFERENCE);
-      run_case({"cross", cross_q, cross_k, 3, 1, head_dim, causal}, ORDERS_AND_REFERENCE);
-    }
+  for (int head_dim : {64, 72, 80, 128}) {
+    if (kernel_test_small && head_dim != 72)
+      continue;
+    run_case({"cross", cross_q, cross_k, 3, 1, head_dim, true}, ORDERS_AND_REFERENCE);
+    run_case({"ragged", ragged, ragged, 2, 1, head_dim, false}, ORDERS_AND_REFERENCE);
+    if (!kernel_test_small)
+      run_case({"ragged", ragged, ragged, 2, 1, head_dim, true}, ORDERS_AND_REFERENCE);
+  }
   if (!kernel_test_small) {
+    run_case({"cross", cross_q, cross_k, 3, 1, 128, false}, ORDERS_AND_REFERENCE);
     run_case({"long", {1000}, {1000}, 1, 1, 128, true}, ORDERS_AND_REFERENCE);
-    run_case({"long", {1000}, {1000}, 1, 1, 72, false}, ORDERS_AND_REFERENCE);
     run_case({"groups", {70, 3}, {70, 3}, 8, 2, 64, true}, ORDERS_AND_REFERENCE);
     run_case({"nothing", {0, 0}, {0, 0}, 1, 1, 64, true}, ORDERS_AND_REFERENCE);
-    for (int head_dim : {64, 72, 80, 128})
-      run_case({"barriers", {150}, {300}, 2, 1, head_dim, true}, BARRIERS);
+    run_case({"barriers", {150}, {300}, 2, 1, 72, true}, BARRIERS);
+    run_case({"barriers", {150}, {300}, 2, 1, 128, true}, BARRIERS);
   }
   struct attention_args wrong = {};
   wrong.head_dim = 96;

@@ -69,9 +69,19 @@ static void test_norm(bool layer, int tokens, int hidden) {
   tensor<uint16_t> x(n), weight(hidden), bias(hidden), y(n), dy(n), dx(n);
   tensor<float> mean(tokens), rstd(tokens), dweight_partial(partial), dbias_partial(partial), dweight(hidden),
       dbias(hidden);
-  struct norm_args a = {x.data(), weight.data(), layer ? bias.data() : nullptr, y.data(),
-                        layer ? mean.data() : nullptr, rstd.data(), dy.data(), dx.data(), dweight_partial.data(),
-                        layer ? dbias_partial.data() : nullptr, tokens, hidden, 1e-5f};
+  struct norm_args a = {x.data(),
+                        weight.data(),
+                        layer ? bias.data() : nullptr,
+                        y.data(),
+                        layer ? mean.data() : nullptr,
+                        rstd.data(),
+                        dy.data(),
+                        dx.data(),
+                        dweight_partial.data(),
+                        layer ? dbias_partial.data() : nullptr,
+                        tokens,
+                        hidden,
+                        1e-5f};
   std::vector<double> vx = random_bf16(x, 2, layer ? 5 : 0), vw = random_bf16(weight, 1, 1), vb = random_bf16(bias, 1),
                       vdy = random_bf16(dy, 1), ry(n), rdx(n), rdw = ones(hidden, 0), rdb = ones(hidden, 0),
                       rmean(tokens), rrstd(tokens);
@@ -156,7 +166,8 @@ static void test_swiglu(int tokens, int width, int stride) {
   size_t n = (size_t)tokens * width, wide = (size_t)tokens * stride;
   tensor<uint16_t> in(wide), up(wide), out(n), dout(n), din(wide), dup(wide);
   bool fused = stride > width;
-  std::vector<double> vg = random_bf16(in, 4), vu = random_bf16(up, 2), vd = random_bf16(dout, 1), ro(n), rg(wide), ru(n);
+  std::vector<double> vg = random_bf16(in, 4), vu = random_bf16(up, 2), vd = random_bf16(dout, 1), ro(n), rg(wide),
+                      ru(n);
   struct swiglu_args a = {in.data(), up.data(), out.data(), dout.data(), din.data(), dup.data(), tokens, stride, width};
   if (fused) {
     a.up = in.data() + width;
@@ -211,8 +222,8 @@ static void test_cross_entropy(int tokens, int vocabulary) {
   tensor<int32_t> targets(tokens);
   tensor<float> loss(tokens), lse(tokens);
   std::vector<double> v = random_bf16(logits, 20), rl(tokens), re(tokens), rd(n);
-  struct cross_entropy_args a = {logits.data(), targets.data(), loss.data(), lse.data(), dlogits.data(), tokens,
-                                 vocabulary, 0.25f};
+  struct cross_entropy_args a = {logits.data(),  targets.data(), loss.data(), lse.data(),
+                                 dlogits.data(), tokens,         vocabulary,  0.25f};
   for (int t = 0; t < tokens; t++) {
     double *row = &v[(size_t)t * vocabulary], largest = -INFINITY, sum = 0;
     targets[t] = t % 3 == 2 ? -100 : random_int(vocabulary);
@@ -240,9 +251,21 @@ static void test_optimizer(int64_t count, bool adam, bool fp32) {
   std::vector<double> vp = random_fp32(p, 1), vm = random_fp32(m, 0.1), vv = random_fp32(v, 0.01, 0.0101),
                       vg = fp32 ? random_fp32(g32, 1) : random_bf16(g16, 1);
   std::vector<float> p0 = p.copy(), m0 = m.copy(), v0 = v.copy();
-  struct optimizer_args a = {p.data(), m.data(), v.data(), weight.data(),
-                             fp32 ? (const void *)g32.data() : (const void *)g16.data(), count, fp32, 0.01f, 0.9f,
-                             0.95f, 1e-8f, 0.1f, 1 - powf(0.9f, 3), 1 - powf(0.95f, 3), 0.5f};
+  struct optimizer_args a = {p.data(),
+                             m.data(),
+                             v.data(),
+                             weight.data(),
+                             fp32 ? (const void *)g32.data() : (const void *)g16.data(),
+                             count,
+                             fp32,
+                             0.01f,
+                             0.9f,
+                             0.95f,
+                             1e-8f,
+                             0.1f,
+                             1 - powf(0.9f, 3),
+                             1 - powf(0.95f, 3),
+                             0.5f};
   for (int64_t i = 0; i < count; i++) {
     double g = 0.5 * vg[i];
     if (adam) {

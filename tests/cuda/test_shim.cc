@@ -78,8 +78,11 @@ static bool passes(void (*kernel)(struct shim_args), int mistake) {
   for (int order = 0; order < SHIM_ORDERS; order++) {
     out->poison();
     const struct shim_args a = {out->data(), in->data(), mistake};
-    const char *error = shim_launch(kernel, one_block(sizeof(float) * (kernel == banks ? 32 * 32 : kernel == copies ? 128 : 64)), a,
-                                    (enum shim_order)order);
+    const char *error = shim_launch(kernel,
+                                    one_block(sizeof(float) * (kernel == banks    ? 32 * 32
+                                                               : kernel == copies ? 128
+                                                                                  : 64)),
+                                    a, (enum shim_order)order);
     if (error)
       printf("  reported: %s\n", error);
     if (error || shim_bank_conflicts != conflicts)

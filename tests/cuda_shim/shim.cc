@@ -65,7 +65,8 @@ static uint32_t random_below(uint32_t n) {
   return (uint32_t)((uint64_t)random_state * n >> 32);
 }
 
-// ---- Fibers: switch_to(save, load) keeps the callee-saved registers on the stack that it leaves -----------------------
+// ---- Fibers: switch_to(save, load) keeps the callee-saved registers on the stack that it leaves
+// -----------------------
 
 #ifdef __x86_64__
 extern "C" void shim_switch(void **save, void *load);
@@ -75,9 +76,7 @@ asm(".text\n.globl shim_switch\n.type shim_switch,@function\nshim_switch:\n"
     "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n");
 static void to_scheduler() { shim_switch(&self->stack_pointer, scheduler_stack_pointer); }
 static void to_thread() { shim_switch(&scheduler_stack_pointer, self->stack_pointer); }
-static void to_other(struct thread *me, struct thread *other) {
-  shim_switch(&me->stack_pointer, other->stack_pointer);
-}
+static void to_other(struct thread *me, struct thread *other) { shim_switch(&me->stack_pointer, other->stack_pointer); }
 #else
 static ucontext_t scheduler;
 static void to_scheduler() { swapcontext(&self->context, &scheduler); }
@@ -199,7 +198,8 @@ void __syncwarp(const char *file, int line) {
     shim_meet_warp(shim_nothing, nullptr, file, line);
 }
 
-// ---- cp.async: the bytes arrive with the wait, as late as the hardware may bring them ---------------------------------
+// ---- cp.async: the bytes arrive with the wait, as late as the hardware may bring them
+// ---------------------------------
 
 void shim_copy_async(void *to, const void *from, unsigned bytes, bool valid) {
   if ((uintptr_t)to % bytes != 0 || (valid && (uintptr_t)from % bytes != 0))
@@ -349,7 +349,8 @@ const char *shim_run(const struct kernel_launch *launch, void (*run)(const void 
   uint64_t blocks = (uint64_t)gridDim.x * gridDim.y * gridDim.z;
   for (uint64_t i = 0; i < blocks && !error[0]; i++) {
     uint64_t b = order == SHIM_DESCENDING ? blocks - 1 - i : order == SHIM_RANDOM ? (i + blocks / 2) % blocks : i;
-    blockIdx = {(unsigned)(b % gridDim.x), (unsigned)(b / gridDim.x % gridDim.y), (unsigned)(b / gridDim.x / gridDim.y)};
+    blockIdx = {(unsigned)(b % gridDim.x), (unsigned)(b / gridDim.x % gridDim.y),
+                (unsigned)(b / gridDim.x / gridDim.y)};
 #ifdef __SANITIZE_ADDRESS__
     __asan_unpoison_memory_region(stacks, (size_t)launch->block * STACK_BYTES);
 #endif

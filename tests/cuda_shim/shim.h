@@ -2,8 +2,8 @@
  *   g++ -x c++ -std=c++17 -I. -include tests/cuda_shim/shim.h kernels/X.cu ...
  * Blocks run one by one; the threads of a block are fibers on one CPU thread, and each runs until it must meet others:
  * __syncthreads meets the block, the warp-wide operations meet the warp. What it is built to find:
- * - a missing barrier: shared memory is NaN when a block starts, a cp.async leaves NaN at its destination until the wait
- *   that covers it, and three thread orders let warps run ahead of each other;
+ * - a missing barrier: shared memory is NaN when a block starts, a cp.async leaves NaN at its destination until the
+ * wait that covers it, and three thread orders let warps run ahead of each other;
  * - a barrier or warp operation that not all threads reach, or reach at different lines: an error;
  * - a read or write outside shared or global memory, in a build with AddressSanitizer;
  * - ldmatrix with two rows of one matrix in the same banks: counted;
@@ -47,8 +47,9 @@ enum shim_order { SHIM_ASCENDING, SHIM_DESCENDING, SHIM_RANDOM, SHIM_ORDERS };
 const char *shim_run(const struct kernel_launch *launch, void (*body)(const void *), const void *body_data,
                      enum shim_order order);
 
-template <class A> static const char *shim_launch(void (*kernel)(A), const struct kernel_launch &launch, const A &args,
-                                                  enum shim_order order) {
+template <class A>
+static const char *shim_launch(void (*kernel)(A), const struct kernel_launch &launch, const A &args,
+                               enum shim_order order) {
   struct call {
     void (*kernel)(A);
     const A *args;
