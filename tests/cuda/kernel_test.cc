@@ -109,18 +109,25 @@ void expect_same_in_all_orders(const char *name, const kernel_run &launch, const
   }
 }
 
-void expect_every_barrier_is_needed(const char *name, const kernel_run &launch, const std::vector<output> &outputs) {
+static bool noticed(const kernel_run &launch, const std::vector<output> &outputs, const std::vector<char> &good) {
+  const char *error = nullptr;
+  checks++;
+  for (int order = 0; order < SHIM_ORDERS; order++)
+    if (run_once(launch, outputs, (enum shim_order)order, &error) != good || error)
+      return true;
+  return false;
+}
+
+void expect_synchronisation_is_needed(const char *name, const kernel_run &launch, const std::vector<output> &outputs) {
   const char *error;
   shim_barriers_count = 0;
+  shim_waits = 0;
   std::vector<char> good = run_once(launch, outputs, SHIM_ASCENDING, &error);
   if (error)
     return fail(name, error);
   for (int i = 0; i < shim_barriers_count; i++) {
-    bool found = false;
-    checks++;
     shim_barrier_dropped = i;
-    for (int order = 0; order < SHIM_ORDERS && !found; order++)
-      found = run_once(launch, outputs, (enum shim_order)order, &error) != good || error;
+    bool found = noticed(launch, outputs, good);
     shim_barrier_dropped = -1;
     if (!found) {
       char text[200];
@@ -129,6 +136,14 @@ void expect_every_barrier_is_needed(const char *name, const kernel_run &launch, 
       fail(name, text);
     }
   }
+  if (shim_waits > 0) {
+    shim_wait_slack = 1;
+    if (!noticed(launch, outputs, good))
+      fail(name, "nothing noticed that copies were not waited for");
+    shim_wait_slack = 0;
+  }
+  if (run_once(launch, outputs, SHIM_ASCENDING, &error) != good || error) // the next kernel may read them
+    fail(name, "another result when run again");
 }
 
 int kernel_test_end() {

@@ -138,7 +138,7 @@ static void run_case(const struct test_case &c, enum check check) {
   inputs in = {random_bf16(q, 3), random_bf16(k, 3), random_bf16(v, 1), random_bf16(dout, 1)};
   auto pass = [&](const char *what, struct kernel_launch l, const std::vector<output> &outputs) {
     auto run = [&](enum shim_order order) { return launch(l, a, order); };
-    (check == BARRIERS ? expect_every_barrier_is_needed : expect_same_in_all_orders)(named(what), run, outputs);
+    (check == BARRIERS ? expect_synchronisation_is_needed : expect_same_in_all_orders)(named(what), run, outputs);
   };
   pass("forward", attention_forward_launch(&a), {output_of(out), output_of(lse)});
   pass("delta", attention_delta_launch(&a), {output_of(delta)});

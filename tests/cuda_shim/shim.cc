@@ -44,7 +44,8 @@ struct meeting {
 shim_index blockIdx, blockDim, gridDim;
 struct shim_barrier shim_barriers[SHIM_BARRIERS_MAX];
 int shim_barriers_count, shim_barrier_dropped = -1;
-long shim_bank_conflicts;
+int shim_wait_slack;
+long shim_bank_conflicts, shim_waits;
 
 static struct thread threads[THREADS_MAX];
 static struct thread *self;
@@ -211,9 +212,10 @@ void shim_copy_async(void *to, const void *from, unsigned bytes, bool valid) {
 void shim_copy_commit() { self->group++; }
 
 void shim_copy_wait(int pending) {
+  shim_waits++;
   size_t kept = 0;
   for (const copy &c : self->copies) {
-    if (c.group >= self->group - pending)
+    if (c.group >= self->group - pending - shim_wait_slack)
       self->copies[kept++] = c;
     else if (c.from)
       memcpy(c.to, c.from, c.bytes);

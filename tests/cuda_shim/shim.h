@@ -73,6 +73,9 @@ enum { SHIM_BARRIERS_MAX = 64 };
 extern struct shim_barrier shim_barriers[SHIM_BARRIERS_MAX];
 extern int shim_barriers_count, shim_barrier_dropped;
 
+extern int shim_wait_slack; /* groups of copies by which every cp_async_wait waits too little: 0, or 1 in a test */
+extern long shim_waits;     /* calls of cp_async_wait */
+
 extern long shim_bank_conflicts; /* ldmatrix: rows that had to wait for another row of their matrix */
 
 /* ---- What kernels see ------------------------------------------------------------------------------------------ */
