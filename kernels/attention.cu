@@ -12,112 +12,23 @@
  * order within one block. So all results are the same in every run.
  *
  * Not run on hardware so far: the logic is tested on a CPU (tests/cuda), the code is compiled and has no spills. */
-#include "kernels/attention_launch.h"
+#include "kernels/attention.cuh"
 #include "kernels/tile.cuh"
-
-constexpr float LOG2_E = 1.44269504088896341f;
 
 /* The tile of rows is read, and at the end reused to write results, by the warp that owns its rows only: no barrier is
  * needed between the last step and tile_store, and none of its copies are under way without a step. */
 
-/* One sequence as a block sees it. Key j is visible to query i if j < len_k and, causal, j <= i + shift. */
-struct sequence {
-  int first_q, len_q, first_k, len_k, shift;
-  bool causal;
-};
-
-static __device__ __forceinline__ struct sequence sequence_of_block(const struct attention_args &a) {
-  int i = (int)blockIdx.z;
-  struct sequence s;
-  s.first_q = a.cu_seqlens_q[i];
-  s.len_q = a.cu_seqlens_q[i + 1] - s.first_q;
-  s.first_k = a.cu_seqlens_k[i];
-  s.len_k = a.cu_seqlens_k[i + 1] - s.first_k;
-  s.shift = s.len_k - s.len_q;
-  s.causal = a.causal != 0;
-  return s;
-}
-
-static __device__ __forceinline__ bool visible(const struct sequence &s, int query, int key) {
-  return key < s.len_k && query < s.len_q && (!s.causal || key <= query + s.shift);
-}
-
-/* Whether all of a tile of queries [q0, q1) by keys [k0, k1) is visible. */
-static __device__ __forceinline__ bool all_visible(const struct sequence &s, int q0, int q1, int k1) {
-  return k1 <= s.len_k && q1 <= s.len_q && (!s.causal || k1 - 1 <= q0 + s.shift);
-}
-
-/* How many keys, from the first, the queries [q0, q1) may see. */
-static __device__ __forceinline__ int keys_seen(const struct sequence &s, int q1) {
-  return s.causal ? max(0, min(s.len_k, min(q1, s.len_q) + s.shift)) : s.len_k;
-}
-
-/* The element of a (tokens, heads, head_dim) tensor where a head of a sequence begins. */
-template <int HEAD_DIM> static __device__ __forceinline__ int64_t head_offset(int first_token, int heads, int head) {
-  return ((int64_t)first_token * heads + head) * HEAD_DIM;
-}
-
-/* Largest score of a row so far, and the sum of exponentials that this lane has seen, relative to it; base 2. */
-template <int M> struct softmax { float largest[M][2], sum[M][2]; };
-
-/* Scores become exponentials; what was accumulated so far is rescaled to the new maxima. */
-template <int M, int N, int D>
-static __device__ __forceinline__ void softmax_step(struct softmax<M> *state, float (&s)[M][N][4],
-                                                    float (&out)[M][D][4], float scale_log2) {
-#pragma unroll
-  for (int m = 0; m < M; m++)
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-      float largest = state->largest[m][half];
-#pragma unroll
-      for (int n = 0; n < N; n++)
-        largest = fmaxf(largest, fmaxf(s[m][n][2 * half], s[m][n][2 * half + 1]));
-      largest = fmaxf(largest, shuffle_xor(largest, 1));
-      largest = fmaxf(largest, shuffle_xor(largest, 2));
-      float base = largest == -INFINITY ? 0 : largest * scale_log2; /* nothing visible yet: all exponentials are 0 */
-      float rescale = exp2_fast(state->largest[m][half] * scale_log2 - base), sum = 0;
-#pragma unroll
-      for (int n = 0; n < N; n++)
-#pragma unroll
-        for (int i = 2 * half; i < 2 * half + 2; i++) {
-          s[m][n][i] = exp2_fast(s[m][n][i] * scale_log2 - base);
-          sum += s[m][n][i];
-        }
-      state->largest[m][half] = largest;
-      state->sum[m][half] = state->sum[m][half] * rescale + sum;
-#pragma unroll
-      for (int n = 0; n < D; n++) {
-        out[m][n][2 * half] *= rescale;
-        out[m][n][2 * half + 1] *= rescale;
-      }
-    }
-}
-
-/* Scores that a query may not see become -inf. Row 0 of the scores is query q0, column 0 is key k0. */
-template <int M, int N>
-static __device__ __forceinline__ void mask_scores(float (&s)[M][N][4], const struct sequence &seq, int q0, int k0) {
-  int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int m = 0; m < M; m++)
-#pragma unroll
-    for (int n = 0; n < N; n++)
-#pragma unroll
-      for (int i = 0; i < 4; i++)
-        if (!visible(seq, q0 + 16 * m + lane / 4 + 8 * (i / 2), k0 + 8 * n + 2 * (lane % 4) + i % 2))
-          s[m][n][i] = -INFINITY;
-}
-
 template <int HEAD_DIM> static __device__ __forceinline__ void attention_forward(const struct attention_args &a) {
   constexpr int COLUMNS = attention_padded_dim(HEAD_DIM);
   constexpr struct attention_tiles T = attention_forward_tiles(HEAD_DIM);
-  constexpr int ROWS = attention_tile_rows(T), KEYS = T.columns, THREADS = 32 * T.warps;
+  constexpr int ROWS = attention_tile_rows(T), KEYS = T.columns, THREADS = 32 * T.warps, STAGES = T.stages;
   constexpr int KEY_BYTES = KEYS * COLUMNS * 2;
   const struct sequence seq = sequence_of_block(a);
   /* The last queries see the most keys: start them first. */
   const int q0 = (int)(gridDim.x - 1 - blockIdx.x) * ROWS, head = (int)blockIdx.y;
   if (q0 >= seq.len_q)
     return;
-  const int kv_head = head / (a.heads_q / a.heads_kv), lane = threadIdx.x % 32;
+  const int kv_head = head / (a.heads_q / a.heads_kv);
   const int row_warp = (int)threadIdx.x / 32 * 16 * T.m_tiles;
   const int64_t stride_q = (int64_t)a.heads_q * HEAD_DIM, stride_k = (int64_t)a.heads_kv * HEAD_DIM;
   const int64_t offset_q = head_offset<HEAD_DIM>(seq.first_q, a.heads_q, head);
@@ -127,7 +38,7 @@ template <int HEAD_DIM> static __device__ __forceinline__ void attention_forward
 
   auto copy_keys = [&](int step) {
     if (step < steps) {
-      shared_address k_tile = stages + step % T.stages * 2 * KEY_BYTES;
+      shared_address k_tile = stages + step % STAGES * 2 * KEY_BYTES;
       tile_copy<HEAD_DIM, COLUMNS, KEYS, THREADS>(k_tile, a.k + offset_k, step * KEYS, seq.len_k, stride_k);
       tile_copy<HEAD_DIM, COLUMNS, KEYS, THREADS>(k_tile + KEY_BYTES, a.v + offset_k, step * KEYS, seq.len_k, stride_k);
     }
@@ -135,23 +46,19 @@ template <int HEAD_DIM> static __device__ __forceinline__ void attention_forward
   };
   if (steps > 0)
     tile_copy<HEAD_DIM, COLUMNS, ROWS, THREADS>(q_tile, a.q + offset_q, q0, seq.len_q, stride_q);
-  for (int step = 0; step < T.stages - 1; step++)
+  for (int step = 0; step < STAGES - 1; step++)
     copy_keys(step);
 
   float out[T.m_tiles][COLUMNS / 8][4];
   struct softmax<T.m_tiles> state;
   tile_zero(out);
-#pragma unroll
-  for (int i = 0; i < 2 * T.m_tiles; i++) {
-    state.largest[i / 2][i % 2] = -INFINITY;
-    state.sum[i / 2][i % 2] = 0;
-  }
+  softmax_begin(&state);
   const float scale_log2 = a.scale * LOG2_E;
   for (int step = 0; step < steps; step++) {
-    cp_async_wait<T.stages - 2>();
+    cp_async_wait<STAGES - 2>();
     __syncthreads(); /* this step's tiles are there for all, and all are done with the buffer that is filled next */
-    copy_keys(step + T.stages - 1);
-    shared_address k_tile = stages + step % T.stages * 2 * KEY_BYTES;
+    copy_keys(step + STAGES - 1);
+    shared_address k_tile = stages + step % STAGES * 2 * KEY_BYTES;
     float s[T.m_tiles][KEYS / 8][4];
     tile_zero(s);
     tile_product_transposed<COLUMNS>(s, q_tile, row_warp, k_tile);
@@ -162,19 +69,7 @@ template <int HEAD_DIM> static __device__ __forceinline__ void attention_forward
   }
 
   float factor[T.m_tiles][2];
-#pragma unroll
-  for (int m = 0; m < T.m_tiles; m++)
-#pragma unroll
-    for (int half = 0; half < 2; half++) {
-      float sum = state.sum[m][half];
-      sum += shuffle_xor(sum, 1);
-      sum += shuffle_xor(sum, 2);
-      int query = q0 + row_warp + 16 * m + 8 * half + lane / 4;
-      factor[m][half] = sum > 0 ? 1 / sum : 0;
-      if (lane % 4 == 0 && query < seq.len_q)
-        a.lse[(int64_t)head * a.tokens_q + seq.first_q + query] =
-            sum > 0 ? state.largest[m][half] * a.scale + logf(sum) : -INFINITY;
-    }
+  softmax_end(state, factor, a, seq, q0 + row_warp);
   tile_store<HEAD_DIM, COLUMNS>(out, factor, shared_memory(), row_warp, a.out + offset_q, q0, seq.len_q, stride_q);
 }
 
@@ -230,7 +125,7 @@ template <int HEAD_DIM>
 static __device__ __forceinline__ void attention_key_value_gradient(const struct attention_args &a) {
   constexpr int COLUMNS = attention_padded_dim(HEAD_DIM);
   constexpr struct attention_tiles T = attention_key_value_gradient_tiles(HEAD_DIM);
-  constexpr int ROWS = attention_tile_rows(T), QUERIES = T.columns, THREADS = 32 * T.warps;
+  constexpr int ROWS = attention_tile_rows(T), QUERIES = T.columns, THREADS = 32 * T.warps, STAGES = T.stages;
   constexpr int ROW_BYTES = ROWS * COLUMNS * 2, QUERY_BYTES = QUERIES * COLUMNS * 2;
   constexpr int STAGE_BYTES = 2 * QUERY_BYTES + 2 * QUERIES * 4;
   const struct sequence seq = sequence_of_block(a);
@@ -249,7 +144,7 @@ static __device__ __forceinline__ void attention_key_value_gradient(const struct
     if (step < steps) {
       int head = kv_head * group + step / tiles, q0 = (tile_first + step % tiles) * QUERIES;
       int64_t offset_q = head_offset<HEAD_DIM>(seq.first_q, a.heads_q, head);
-      shared_address q_tile = v_tile + ROW_BYTES + step % T.stages * STAGE_BYTES;
+      shared_address q_tile = v_tile + ROW_BYTES + step % STAGES * STAGE_BYTES;
       tile_copy<HEAD_DIM, COLUMNS, QUERIES, THREADS>(q_tile, a.q + offset_q, q0, seq.len_q, stride_q);
       tile_copy<HEAD_DIM, COLUMNS, QUERIES, THREADS>(q_tile + QUERY_BYTES, a.dout + offset_q, q0, seq.len_q, stride_q);
       if (threadIdx.x < 2 * QUERIES) { /* lse, then delta */
@@ -266,17 +161,17 @@ static __device__ __forceinline__ void attention_key_value_gradient(const struct
     tile_copy<HEAD_DIM, COLUMNS, ROWS, THREADS>(k_tile, a.k + offset_k, k0, seq.len_k, stride_k);
     tile_copy<HEAD_DIM, COLUMNS, ROWS, THREADS>(v_tile, a.v + offset_k, k0, seq.len_k, stride_k);
   }
-  for (int step = 0; step < T.stages - 1; step++)
+  for (int step = 0; step < STAGES - 1; step++)
     copy_queries(step);
 
   float dk[T.m_tiles][COLUMNS / 8][4], dv[T.m_tiles][COLUMNS / 8][4];
   tile_zero(dk);
   tile_zero(dv);
   for (int step = 0; step < steps; step++) {
-    cp_async_wait<T.stages - 2>();
+    cp_async_wait<STAGES - 2>();
     __syncthreads(); /* this step's tiles are there for all, and all are done with the buffer that is filled next */
-    copy_queries(step + T.stages - 1);
-    const int stage = 2 * ROW_BYTES + step % T.stages * STAGE_BYTES, q0 = (tile_first + step % tiles) * QUERIES;
+    copy_queries(step + STAGES - 1);
+    const int stage = 2 * ROW_BYTES + step % STAGES * STAGE_BYTES, q0 = (tile_first + step % tiles) * QUERIES;
     const shared_address q_tile = k_tile + stage, dout_tile = q_tile + QUERY_BYTES;
     const float *lse = (const float *)(shared_memory() + stage + 2 * QUERY_BYTES);
     float s[T.m_tiles][QUERIES / 8][4], dp[T.m_tiles][QUERIES / 8][4];
@@ -324,7 +219,7 @@ template <int HEAD_DIM>
 static __device__ __forceinline__ void attention_query_gradient(const struct attention_args &a) {
   constexpr int COLUMNS = attention_padded_dim(HEAD_DIM);
   constexpr struct attention_tiles T = attention_query_gradient_tiles(HEAD_DIM);
-  constexpr int ROWS = attention_tile_rows(T), KEYS = T.columns, THREADS = 32 * T.warps;
+  constexpr int ROWS = attention_tile_rows(T), KEYS = T.columns, THREADS = 32 * T.warps, STAGES = T.stages;
   constexpr int ROW_BYTES = ROWS * COLUMNS * 2, KEY_BYTES = KEYS * COLUMNS * 2;
   const struct sequence seq = sequence_of_block(a);
   const int q0 = (int)(gridDim.x - 1 - blockIdx.x) * ROWS, head = (int)blockIdx.y;
@@ -340,7 +235,7 @@ static __device__ __forceinline__ void attention_query_gradient(const struct att
 
   auto copy_keys = [&](int step) {
     if (step < steps) {
-      shared_address k_tile = dout_tile + ROW_BYTES + step % T.stages * 2 * KEY_BYTES;
+      shared_address k_tile = dout_tile + ROW_BYTES + step % STAGES * 2 * KEY_BYTES;
       tile_copy<HEAD_DIM, COLUMNS, KEYS, THREADS>(k_tile, a.k + offset_k, step * KEYS, seq.len_k, stride_k);
       tile_copy<HEAD_DIM, COLUMNS, KEYS, THREADS>(k_tile + KEY_BYTES, a.v + offset_k, step * KEYS, seq.len_k, stride_k);
     }
@@ -350,7 +245,7 @@ static __device__ __forceinline__ void attention_query_gradient(const struct att
     tile_copy<HEAD_DIM, COLUMNS, ROWS, THREADS>(q_tile, a.q + offset_q, q0, seq.len_q, stride_q);
     tile_copy<HEAD_DIM, COLUMNS, ROWS, THREADS>(dout_tile, a.dout + offset_q, q0, seq.len_q, stride_q);
   }
-  for (int step = 0; step < T.stages - 1; step++)
+  for (int step = 0; step < STAGES - 1; step++)
     copy_keys(step);
 
   float dq[T.m_tiles][COLUMNS / 8][4], lse[T.m_tiles][2], delta[T.m_tiles][2], scale[T.m_tiles][2];
@@ -366,10 +261,10 @@ static __device__ __forceinline__ void attention_query_gradient(const struct att
       scale[m][half] = a.scale;
     }
   for (int step = 0; step < steps; step++) {
-    cp_async_wait<T.stages - 2>();
+    cp_async_wait<STAGES - 2>();
     __syncthreads(); /* this step's tiles are there for all, and all are done with the buffer that is filled next */
-    copy_keys(step + T.stages - 1);
-    shared_address k_tile = dout_tile + ROW_BYTES + step % T.stages * 2 * KEY_BYTES;
+    copy_keys(step + STAGES - 1);
+    shared_address k_tile = dout_tile + ROW_BYTES + step % STAGES * 2 * KEY_BYTES;
     float s[T.m_tiles][KEYS / 8][4], dp[T.m_tiles][KEYS / 8][4];
     tile_zero(s);
     tile_product_transposed<COLUMNS>(s, q_tile, row_warp, k_tile);

@@ -89,6 +89,19 @@ LAUNCH_INLINE struct kernel_launch attention_forward_launch(const struct attenti
                                 attention_shared_bytes(t, a->head_dim, 1, 0));
 }
 
+/* The same pass with wgmma, for head dims 64 and 128 on sm_90a; see attention_wgmma.cu. */
+LAUNCH_INLINE struct attention_tiles attention_forward_wgmma_tiles(void) {
+  struct attention_tiles t = {8, 1, 128, 2};
+  return t;
+}
+
+LAUNCH_INLINE struct kernel_launch attention_forward_wgmma_launch(const struct attention_args *a) {
+  const char *kernel = attention_kernel(a->head_dim, "attention_forward_wgmma_64", 0, 0, "attention_forward_wgmma_128");
+  struct attention_tiles t = attention_forward_wgmma_tiles();
+  return attention_tiled_launch(kernel, t, a->max_len_q, a->heads_q, a->sequences,
+                                attention_shared_bytes(t, a->head_dim, 1, 0));
+}
+
 LAUNCH_INLINE struct kernel_launch attention_delta_launch(const struct attention_args *a) {
   const char *kernel =
       attention_kernel(a->head_dim, "attention_delta", "attention_delta", "attention_delta", "attention_delta");

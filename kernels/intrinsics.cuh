@@ -13,7 +13,7 @@
 /* An address in shared memory, as the instructions below take it. */
 using shared_address = uint32_t;
 
-extern __shared__ __align__(128) char dcpsim_shared_memory[];
+extern __shared__ __align__(1024) char dcpsim_shared_memory[];
 
 static __device__ __forceinline__ char *shared_memory() { return dcpsim_shared_memory; }
 
@@ -34,6 +34,13 @@ static __device__ __forceinline__ float float_of_bits(uint32_t bits) { return __
 static __device__ __forceinline__ float exp2_fast(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+/* 1 / x to 1 unit in the last place; unlike a division it is no call, which would keep wgmma from overlapping. */
+static __device__ __forceinline__ float reciprocal_fast(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
 

@@ -8,6 +8,8 @@
   X(attention_forward_72)                                                                                              \
   X(attention_forward_80)                                                                                              \
   X(attention_forward_128)                                                                                             \
+  X(attention_forward_wgmma_64)                                                                                        \
+  X(attention_forward_wgmma_128)                                                                                       \
   X(attention_delta)                                                                                                   \
   X(attention_key_value_gradient_64)                                                                                   \
   X(attention_key_value_gradient_72)                                                                                   \
@@ -140,14 +142,21 @@ static void run_case(const struct test_case &c, enum check check) {
     auto run = [&](enum shim_order order) { return launch(l, a, order); };
     (check == BARRIERS ? expect_synchronisation_is_needed : expect_same_in_all_orders)(named(what), run, outputs);
   };
+  struct reference r = reference(a, in);
+  size_t row = (size_t)a.head_dim; // compared head by head
+  if (attention_forward_wgmma_launch(&a).kernel) {
+    pass("forward with wgmma", attention_forward_wgmma_launch(&a), {output_of(out), output_of(lse)});
+    if (check == ORDERS_AND_REFERENCE) {
+      expect_close(named("out with wgmma"), values_of(out), r.out, 8e-3, row);
+      expect_close(named("lse with wgmma"), values_of(lse), r.lse, 1e-5, 1);
+    }
+  }
   pass("forward", attention_forward_launch(&a), {output_of(out), output_of(lse)});
   pass("delta", attention_delta_launch(&a), {output_of(delta)});
   pass("key_value_gradient", attention_key_value_gradient_launch(&a), {output_of(dk), output_of(dv)});
   pass("query_gradient", attention_query_gradient_launch(&a), {output_of(dq)});
   if (check == BARRIERS)
     return;
-  struct reference r = reference(a, in);
-  size_t row = (size_t)a.head_dim; // compared head by head
   expect_close(named("out"), values_of(out), r.out, 8e-3, row);
   expect_close(named("lse"), values_of(lse), r.lse, 1e-5, 1);
   expect_close(named("dq"), values_of(dq), r.dq, 3e-2, row);

@@ -13,7 +13,7 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
-enum { WARP = 32, THREADS_MAX = 1024, STACK_BYTES = 128 << 10 };
+enum { WARP = 32, WARPGROUP = 128, THREADS_MAX = 1024, STACK_BYTES = 128 << 10 };
 
 struct copy {
   void *to;
@@ -38,7 +38,7 @@ struct meeting {
   void (*all)(void *const *);
   const char *file;
   int line;
-  void *lanes[WARP];
+  void *lanes[WARPGROUP];
 };
 
 shim_index blockIdx, blockDim, gridDim;
@@ -49,7 +49,7 @@ long shim_bank_conflicts, shim_waits;
 
 static struct thread threads[THREADS_MAX];
 static struct thread *self;
-static struct meeting block_meeting, warp_meetings[THREADS_MAX / WARP];
+static struct meeting block_meeting, warp_meetings[THREADS_MAX / WARP], warpgroup_meetings[THREADS_MAX / WARPGROUP];
 static char *stacks, *shared;
 static void *scheduler_stack_pointer;
 static void (*body)(const void *);
@@ -173,9 +173,10 @@ void shim_meet_block(const char *file, int line) {
     threads[i].ready = true;
 }
 
-void shim_meet_warp(void (*all)(void *const *), void *operands, const char *file, int line) {
-  unsigned warp = self->index.x / WARP;
-  struct meeting *m = &warp_meetings[warp];
+// Of `size` consecutive threads.
+static void meet(struct meeting *m, unsigned size, void (*all)(void *const *), void *operands, const char *file,
+                 int line) {
+  unsigned first = self->index.x / size * size;
   if (m->count == 0) {
     m->all = all;
     m->file = file;
@@ -183,13 +184,21 @@ void shim_meet_warp(void (*all)(void *const *), void *operands, const char *file
   } else if (m->all != all || !same_line(m, file, line)) {
     fail("lanes in different operations", m, file, line);
   }
-  m->lanes[self->index.x % WARP] = operands;
-  if (++m->count < WARP)
+  m->lanes[self->index.x - first] = operands;
+  if (++m->count < (int)size)
     return wait_here();
   m->count = 0;
   all(m->lanes);
-  for (unsigned i = 0; i < WARP; i++)
-    threads[warp * WARP + i].ready = true;
+  for (unsigned i = 0; i < size; i++)
+    threads[first + i].ready = true;
+}
+
+void shim_meet_warp(void (*all)(void *const *), void *operands, const char *file, int line) {
+  meet(&warp_meetings[self->index.x / WARP], WARP, all, operands, file, line);
+}
+
+void shim_meet_warpgroup(void (*all)(void *const *), void *operands, const char *file, int line) {
+  meet(&warpgroup_meetings[self->index.x / WARPGROUP], WARPGROUP, all, operands, file, line);
 }
 
 void shim_nothing(void *const *) {}
@@ -268,6 +277,51 @@ void shim_mma(void *const *lanes) {
       ((const shim_mma_lane *)lanes[i])->c[j] = c[i / 4 + 8 * (j / 2)][2 * (i % 4) + j % 2];
 }
 
+// Element k of row or column i of a factor that is not transposed; element i of row k of one that is.
+static float factor_element(const struct wgmma_factor &f, int i, int k) {
+  uintptr_t at = (uintptr_t)f.start;
+  if (f.transposed)
+    at += i / 64 * f.leading_bytes + i % 64 * 2 + k / 8 * f.stride_bytes + k % 8 * 128;
+  else
+    at += i / 8 * f.stride_bytes + i % 8 * 128 + k * 2;
+  uint16_t bits;
+  memcpy(&bits, (const void *)(at ^ (at >> 7 & 7) << 4), sizeof bits);
+  return low(bits);
+}
+
+void shim_wgmma(void *const *lanes) {
+  const shim_wgmma_lane *first = (const shim_wgmma_lane *)lanes[0];
+  static float a[64][16], b[16][256], c[64][256];
+  for (int i = 0; i < WARPGROUP; i++) {
+    const shim_wgmma_lane *lane = (const shim_wgmma_lane *)lanes[i];
+    int row = i / WARP * 16 + i % WARP / 4, t = i % 4;
+    if (lane->b.start != first->b.start || lane->a.start != first->a.start)
+      fail("lanes with different factors", &block_meeting, "", 0);
+    for (int j = 0; lane->a_registers && j < 4; j++) {
+      a[row + 8 * (j % 2)][2 * t + 8 * (j / 2)] = low(lane->a_registers[j]);
+      a[row + 8 * (j % 2)][2 * t + 8 * (j / 2) + 1] = high(lane->a_registers[j]);
+    }
+    for (int j = 0; j < lane->columns / 2; j++)
+      c[row + 8 * (j / 2 % 2)][j / 4 * 8 + 2 * t + j % 2] = lane->c[j];
+  }
+  for (int i = 0; !first->a_registers && i < 64; i++)
+    for (int k = 0; k < 16; k++)
+      a[i][k] = factor_element(first->a, i, k);
+  for (int n = 0; n < first->columns; n++)
+    for (int k = 0; k < 16; k++)
+      b[k][n] = factor_element(first->b, n, k);
+  for (int m = 0; m < 64; m++)
+    for (int k = 0; k < 16; k++)
+      for (int n = 0; n < first->columns; n++)
+        c[m][n] += a[m][k] * b[k][n];
+  for (int i = 0; i < WARPGROUP; i++) {
+    const shim_wgmma_lane *lane = (const shim_wgmma_lane *)lanes[i];
+    int row = i / WARP * 16 + i % WARP / 4, t = i % 4;
+    for (int j = 0; j < lane->columns / 2; j++)
+      lane->c[j] = c[row + 8 * (j / 2 % 2)][j / 4 * 8 + 2 * t + j % 2];
+  }
+}
+
 void shim_ldmatrix(void *const *lanes) {
   uint16_t rows[WARP][8];
   for (int i = 0; i < WARP; i++) {
@@ -304,13 +358,12 @@ static bool run_warp(unsigned warp) {
   return false;
 }
 
-static unsigned warp_in_order(unsigned i, unsigned warps) {
-  return run_order == SHIM_ASCENDING ? i : run_order == SHIM_DESCENDING ? warps - 1 - i : random_below(warps);
-}
-
-static bool any_ready() {
-  for (unsigned i = 0; i < blockDim.x; i++)
-    if (threads[i].ready)
+// Runs the first warp, in the order of this launch, that can go on: so the first ones get as far ahead of the others as
+// they can. In random order any warp.
+static bool run_some_warp(unsigned warps) {
+  unsigned turn = run_order == SHIM_RANDOM ? random_below(warps) : 0;
+  for (unsigned i = 0; i < warps; i++)
+    if (run_warp(run_order == SHIM_DESCENDING ? warps - 1 - i : (i + turn) % warps))
       return true;
   return false;
 }
@@ -319,15 +372,11 @@ static void run_block() {
   unsigned warps = blockDim.x / WARP;
   block_meeting.count = 0;
   for (unsigned i = 0; i < warps; i++)
-    warp_meetings[i].count = 0;
+    warp_meetings[i].count = warpgroup_meetings[i / 4].count = 0;
   for (unsigned i = 0; i < blockDim.x; i++)
     thread_start(&threads[i], i);
-  while (!error[0] && any_ready())
-    for (unsigned i = 0; i < warps && !error[0]; i++) {
-      unsigned warp = warp_in_order(i, warps);
-      while (run_warp(warp) && !error[0] && run_order != SHIM_RANDOM)
-        ;
-    }
+  while (!error[0] && run_some_warp(warps))
+    ;
   for (unsigned i = 0; i < blockDim.x && !error[0]; i++)
     if (!threads[i].done)
       snprintf(error, sizeof error, "thread %u of block %u,%u,%u waits for others, which are gone or wait elsewhere", i,

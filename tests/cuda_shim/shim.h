@@ -8,8 +8,8 @@
  * - a read or write outside shared or global memory, in a build with AddressSanitizer;
  * - ldmatrix with two rows of one matrix in the same banks: counted;
  * - reads or writes of global memory by more than one block in an order that matters: blocks run in three orders, too.
- * It does not know wgmma, TMA, mbarrier, more than one block at a time, or how the hardware rounds inside an mma (here:
- * exact products, summed in fp32 in order of k). Nor does it say anything about speed. */
+ * It does not know TMA, mbarrier, the fences of wgmma, more than one block at a time, or how the hardware rounds inside
+ * an mma (here: exact products, summed in fp32 in order of k). Nor does it say anything about speed. */
 #ifndef CUDA_SHIM_H
 #define CUDA_SHIM_H
 #define CUDA_SHIM
@@ -120,6 +120,7 @@ inline float exp2_fast(float x) {
   float y = exp2f(x);
   return y < 1.17549435e-38f ? 0 : y;
 }
+inline float reciprocal_fast(float x) { return 1 / x; }
 inline float rsqrtf(float x) { return 1 / sqrtf(x); }
 inline float __expf(float x) { return expf(x); }
 inline int min(int a, int b) { return a < b ? a : b; }
@@ -164,6 +165,38 @@ inline void ldmatrix_transposed(uint32_t (&r)[4], shared_address row, SHIM_AT) {
   struct shim_ldmatrix_lane lane = {r, (const char *)row, true};
   shim_meet_warp(shim_ldmatrix, &lane, file, line);
 }
+
+/* A factor of wgmma by the offsets of its descriptor, 128-byte swizzle. `transposed`: its rows are rows of slabs. */
+struct wgmma_factor {
+  const char *start;
+  int leading_bytes, stride_bytes;
+  bool transposed;
+};
+inline struct wgmma_factor wgmma_rows(shared_address start) { return {(const char *)start, 16, 1024, false}; }
+inline struct wgmma_factor wgmma_transposed(shared_address start, int slab_bytes) {
+  return {(const char *)start, slab_bytes, 1024, true};
+}
+struct shim_wgmma_lane {
+  float *c;
+  int columns;
+  const uint32_t *a_registers; // or, where these are null,
+  struct wgmma_factor a, b;
+};
+void shim_wgmma(void *const *lanes);
+/* As shim_meet_warp, for the four warps of a warpgroup. */
+void shim_meet_warpgroup(void (*all)(void *const *lanes), void *operands, const char *file, int line);
+template <int N> inline void wgmma_product(float (&c)[N][4], struct wgmma_factor a, struct wgmma_factor b, SHIM_AT) {
+  struct shim_wgmma_lane lane = {c[0], 8 * N, nullptr, a, b};
+  shim_meet_warpgroup(shim_wgmma, &lane, file, line);
+}
+template <int N>
+inline void wgmma_transposed_product(float (&c)[N][4], const uint32_t (&a)[4], struct wgmma_factor b, SHIM_AT) {
+  struct shim_wgmma_lane lane = {c[0], 8 * N, a, {}, b};
+  shim_meet_warpgroup(shim_wgmma, &lane, file, line);
+}
+inline void wgmma_fence_shared() {} // products are done at once here: their fences and waits are not tested
+inline void wgmma_fence() {}
+inline void wgmma_finish() {}
 
 inline void cp_async_16(shared_address to, const void *from, bool valid) {
   shim_copy_async((void *)to, from, 16, valid);
