@@ -43,8 +43,9 @@ enum { ATTENTION_DELTA_TOKENS = 8 }; /* of a block */
 LAUNCH_INLINE int attention_padded_dim(int head_dim) { return head_dim == 72 ? 80 : head_dim; }
 
 LAUNCH_INLINE struct attention_tiles attention_forward_tiles(int head_dim) {
-  struct attention_tiles t = {4, 2, head_dim == 64 ? 64 : head_dim == 128 ? 32 : 48, 3};
-  return t;
+  struct attention_tiles narrow = {4, 2, head_dim == 64 ? 48 : 32, 3}; /* 32 rows a warp read each key once for two */
+  struct attention_tiles wide = {8, 1, 64, 2}; /* head dim 128: 32 rows would not fit registers */
+  return head_dim == 128 ? wide : narrow;
 }
 
 LAUNCH_INLINE struct attention_tiles attention_key_value_gradient_tiles(int head_dim) {

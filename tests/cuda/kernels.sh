@@ -23,7 +23,7 @@ programs() {
   done
 }
 
-programs plain -O2
+programs plain -O3
 programs sanitized '-O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer'
 "$out/plain/test_shim"
 "$out/plain/test_operators" &

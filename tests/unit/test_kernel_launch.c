@@ -32,15 +32,15 @@ Test(kernel_launch, attention) {
                              .heads_q = 32,
                              .heads_kv = 8,
                              .head_dim = 128};
-  /* 128 queries; queries 128 x 256 bytes, 3 stages of 2 x 32 keys x 256 bytes */
-  expect(attention_forward_launch(&a), "attention_forward_128", 8, 32, 3, 128, 32768 + 3 * 16384);
+  /* 128 queries; queries 128 x 256 bytes, 2 stages of 2 x 64 keys x 256 bytes */
+  expect(attention_forward_launch(&a), "attention_forward_128", 8, 32, 3, 256, 32768 + 2 * 32768);
   expect(attention_delta_launch(&a), "attention_delta", 251, 32, 1, 256, 0);
   /* 128 keys; keys and values, 2 stages of 2 x 32 queries x 256 bytes and 2 x 32 floats */
   expect(attention_key_value_gradient_launch(&a), "attention_key_value_gradient_128", 9, 8, 3, 256,
          65536 + 2 * (16384 + 256));
   expect(attention_query_gradient_launch(&a), "attention_query_gradient_128", 8, 32, 3, 256, 65536 + 2 * 16384);
   a.head_dim = 72; /* rows of 80 elements */
-  expect(attention_forward_launch(&a), "attention_forward_72", 8, 32, 3, 128, 128 * 160 + 3 * 2 * 48 * 160);
+  expect(attention_forward_launch(&a), "attention_forward_72", 8, 32, 3, 128, 128 * 160 + 3 * 2 * 32 * 160);
   for (int dim = 64; dim <= 128; dim++) {
     a.head_dim = dim;
     bool taken = dim == 64 || dim == 72 || dim == 80 || dim == 128;
