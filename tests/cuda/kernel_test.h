@@ -90,8 +90,8 @@ template <class T> static output update_of(const tensor<T> &t, const std::vector
 using kernel_run = std::function<const char *(enum shim_order)>;
 void expect_same_in_all_orders(const char *name, const kernel_run &launch, const std::vector<output> &outputs);
 
-/* Drops each barrier that `launch` meets, one at a time, and then lets all waits for copies end one group too early: each
- * time some order must fail or change the outputs. Leaves right outputs behind. */
+/* Drops each barrier that `launch` meets, one at a time, and then lets all waits for copies end one group too early:
+ * each time some order must fail or change the outputs. Leaves right outputs behind. */
 void expect_synchronisation_is_needed(const char *name, const kernel_run &launch, const std::vector<output> &outputs);
 
 /* Prints the sum; the exit status of the program. */

@@ -1,7 +1,6 @@
 // test_shim.cc: mistakes planted in small kernels, each of which the shim must report.
-#include "tests/cuda/kernel_test.h"
-// after kernel_test.h
 #include "kernels/tile.cuh"
+#include "tests/cuda/kernel_test.h"
 
 struct shim_args {
   float *out;
@@ -111,8 +110,10 @@ int main(int argc, char **) {
   std::vector<double> v = random_fp32(values, 1);
   out = &results;
   in = &values;
-  if (argc > 1) // AddressSanitizer must end the program here
-    return passes(overrun, 1) ? 0 : 0;
+  if (argc > 1) {
+    passes(overrun, 1); // AddressSanitizer must end the program here
+    return 0;
+  }
   expect("neighbours", neighbours, 1);
   expect("barriers", barriers, 2);
   expect("shuffles", shuffles, 1);
