@@ -29,7 +29,7 @@ struct attention_args {
   int32_t max_len_q, max_len_k; /* longest sequence on either side, or more */
   int32_t heads_q, heads_kv, head_dim;
   int32_t causal; /* 0 or 1 */
-  float scale;    /* usually 1 / sqrt(head_dim) */
+  float scale;    /* > 0, usually 1 / sqrt(head_dim) */
 };
 
 /* Tiles. Rows are what a block owns: 16 * m_tiles * warps queries, or keys in the key_value gradient. Columns are what

@@ -24,6 +24,7 @@ packages_missing_core() {
 
 packages_missing_test() {
   has_library criterion || printf ' libcriterion-dev'
+  has_command g++ || printf ' g++' # CUDA kernels on the CPU
   has_command clang || printf ' clang'
   has_command clang-format || printf ' clang-format'
   has_command mpicc && has_command mpirun || printf ' libopenmpi-dev openmpi-bin' # sweeps and execution on ranks

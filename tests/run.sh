@@ -51,7 +51,7 @@ build() {
 # Only one release of clang-format gives these exact line breaks; another would report differences that are none.
 format_version=14
 check_format() {
-  find sim models traces kernels calib tests -name '*.[ch]' -print0 | xargs -0 clang-format --dry-run -Werror
+  find sim models traces kernels calib tests -regex '.*\.\([ch]\|cuh?\|cc\)' -print0 | xargs -0 clang-format --dry-run -Werror
 }
 
 # One Criterion program. Criterion reports success in spite of leaks and when nothing ran: so a sanitizer's log file
@@ -120,15 +120,16 @@ else
   report skip 'format' 0 "needs clang-format $format_version"
 fi
 step 'build: gcc, release' build release -DCMAKE_C_COMPILER=gcc -DCMAKE_BUILD_TYPE=Release
-step 'build: clang, release' build clang -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Release
+step 'build: clang, release' build clang -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Release -DDCPSIM_CUDA=OFF
 step 'build: gcc, debug, sanitizers' build asan -DCMAKE_C_COMPILER=gcc -DCMAKE_BUILD_TYPE=Debug \
-  -DDCPSIM_SANITIZE=address,undefined
+  -DDCPSIM_SANITIZE=address,undefined -DDCPSIM_CUDA=OFF
 criterion_all release
 criterion_all asan
 scripts cli
 scripts mpi
 scripts invalid
 scripts golden
+scripts cuda
 if [ -f tests/determinism.sh ]; then
   step 'determinism: gcc, clang, debug' timeout 600 sh tests/determinism.sh "$PWD/build/release/dcpsim" \
     "$PWD/build/clang/dcpsim" "$PWD/build/asan/dcpsim"
