@@ -69,6 +69,7 @@ failed=0
 ran=0
 run validation out
 run megatron_dynamic_cp out/short --short
+run dcp_h100_blog out/short --short
 run dcp_h200 out/short --short
 run real_lengths out/short --short
 if [ $ran = 0 ]; then

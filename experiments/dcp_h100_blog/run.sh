@@ -2,37 +2,11 @@
 # The DCP blog's figures on 32 H100, published and simulated side by side: throughput of four policies on three mixes,
 # imbalance at 8, 16 and 32 GPUs, best SP and gain of adaptive recomputation per bucket, throughput against SP. Two
 # to eight minutes after the build. Writes results.csv and plots to experiments/dcp_h100_blog/out.
-#   --short   recompute only the Apex predictions of imbalance at 8 GPUs and of the profile (best SP, recomputation,
-#             SP curve) and compare them with the committed results.csv: a few seconds, exit code 1 on a difference
+# --short: only the Apex predictions of imbalance at 8 GPUs and of the profile (best SP, recomputation, SP curve).
 set -eu
 cd "$(dirname "$0")/../.."
-here=experiments/dcp_h100_blog
-out=$here/out
-short=no
-case "${1:-}" in
-'') ;;
---short) short=yes ;;
-*)
-  echo "usage: $0 [--short]" >&2
-  exit 2
-  ;;
-esac
-dcpsim=${DCPSIM:-build/release/dcpsim}
-if [ -z "${DCPSIM:-}" ]; then
-  . tests/packages.sh
-  packages_install core
-  if command -v ninja >/dev/null 2>&1; then
-    export CMAKE_GENERATOR=Ninja
-  fi
-  mkdir -p build
-  { cmake --preset release -DDCPSIM_WERROR=OFF && cmake --build --preset release -j "$(nproc)" --target dcpsim; } \
-    >build/dcp_h100_blog.log 2>&1 || {
-    tail -n 20 build/dcp_h100_blog.log >&2
-    exit 1
-  }
-fi
-rm -rf "$out"
-mkdir -p "$out"
+. experiments/common.sh
+experiment_begin dcp_h100_blog "$@"
 
 policies="bucket dcp_rebalance dcp_inter dcp"
 # As published: STDiT3-XL/2, ZeRO-1, SP by switching dimensions, bucket at SP 4, 0.70 of the memory, remainders dropped,
@@ -94,7 +68,7 @@ if [ $short = yes ]; then
   study eager_apex_gpus_8 $long 1 8 "$policies" h100_sxm eager_apex >"$out/runs.txt"
   profiles eager_apex eager_apex >"$out/profiles.txt"
   awk -f $here/results.awk $here/published.csv "$out/profiles.txt" "$out/runs.txt" >"$out/results.csv"
-  awk -f $here/compare.awk $here/results.csv "$out/results.csv"
+  experiment_end
   exit
 fi
 
@@ -164,3 +138,4 @@ if command -v gnuplot >/dev/null 2>&1; then
     gnuplot -e "out='$out'; type='$type'" $here/plots.gp
   done
 fi
+experiment_end
