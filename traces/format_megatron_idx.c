@@ -13,9 +13,7 @@
 static const char magic[9] = "MMIDIDX";
 static const unsigned token_bytes[] = {0, 1, 1, 2, 4, 8, 8, 4, 2}; /* by type code */
 
-static bool detect(const struct trace_peek *peek) {
-  return peek->n >= 7 && memcmp(peek->bytes, magic, 7) == 0;
-}
+static bool detect(const struct trace_peek *peek) { return peek->n >= 7 && memcmp(peek->bytes, magic, 7) == 0; }
 
 struct index {
   const char *path;
