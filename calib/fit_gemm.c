@@ -4,8 +4,9 @@
  * over splits s of k of
  *   waves(ceil(m/a) * ceil(n/b) * s) * ( k/s * efficiency(a,b) * (c0*a*b + c1*(a+b)) + e0 + e1*a*b ) [+ split cost]
  * and waves(t) lies between t/132 and its ceiling. What the rows say beyond it (log of measured over formula) jumps
- * with tile and wave counts, because the library picks another kernel: boosted trees on those counts follow it. A row
- * is met where there is one. */
+ * with tile and wave counts, because the library picks another kernel: boosted trees follow it on those counts and on
+ * what the formula chose (tile, split, how near the next choice and the memory bound are). A row is met where there is
+ * one; what it says beyond the trees is spread to nodes around it. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -55,21 +56,43 @@ static double waves(double tiles, double softness) {
   return (ceil(t) + softness * fmax(t, 1)) / (1 + softness);
 }
 
-static double formula_us(const double *c, double m, double n, double k) {
+/* What the formula chose. */
+struct choice {
+  double compute_us, memory_us, second_us; /* second: the best of another tile shape */
+  int tile, split;
+};
+
+static double formula_us(const double *c, double m, double n, double k, struct choice *choice) {
   static const int splits[] = {1, 2, 4, 8, 16};
-  double compute = INFINITY;
+  double compute = INFINITY, second = INFINITY;
+  int tile = 0, split = 1;
   for (int i = 0; i < TILE_SHAPES; i++) {
     const double a = tile_shapes[i][0], b = tile_shapes[i][1], tiles = ceil(m / a) * ceil(n / b);
     const double per_k = c[EFFICIENCY + i] * (c[PER_PRODUCT] * a * b + c[PER_EDGE] * (a + b)) * 1e-6;
     const double per_tile = c[TILE] + c[TILE_AREA] * a * b * 1e-5;
+    double least = INFINITY;
+    int least_split = 1;
     for (int s = 0; s < 5; s++) {
       double t = waves(tiles * splits[s], c[WAVE]) * (fmax(k / splits[s], 64) * per_k + per_tile);
       if (s > 0)
         t += c[SPLIT] + c[SPLIT_AREA] * m * n * splits[s] * 1e-6;
-      compute = fmin(compute, t);
+      if (t < least) {
+        least = t;
+        least_split = splits[s];
+      }
+    }
+    if (least < compute) {
+      second = compute;
+      compute = least;
+      tile = i;
+      split = least_split;
+    } else {
+      second = fmin(second, least);
     }
   }
   const double memory = 2e-6 * (m * k + k * n + m * n) / c[BANDWIDTH], e = 1 + c[NORM];
+  if (choice)
+    *choice = (struct choice){compute, memory, second, tile, split};
   return c[FLOOR] + compute * pow(1 + pow(memory / compute, e), 1 / e);
 }
 
@@ -82,7 +105,7 @@ static void formula_residuals(const double *c, const void *context, double *out)
   const struct sample *s = context;
   size_t n = 0;
   for (const struct point *p = s->v; n < FIT_ROWS && p->log_s < 0; p += s->stride, n++)
-    out[n] = log(formula_us(c, p->m, p->n, p->k) * 1e-6) - p->log_s;
+    out[n] = log(formula_us(c, p->m, p->n, p->k, NULL) * 1e-6) - p->log_s;
 }
 
 /* The formula's constants from the points v[n], all of one device. */
@@ -100,9 +123,11 @@ static void fit_formula(const struct point *v, size_t n, double *c) {
 
 /* ---- Trees ---- */
 
-enum { LOGS = 7, FRACTIONS = 4, FEATURES = LOGS + FRACTIONS + TILE_SHAPES + 2 };
+enum { LOGS = 7, FRACTIONS = 4, CHOICE = LOGS + FRACTIONS + TILE_SHAPES, FEATURES = CHOICE + 9 };
 
-static void set_features(double *x, double m, double n, double k, double formula_log_s, bool sibling) {
+static double set_features(double *x, const double *c, double m, double n, double k, bool sibling) {
+  struct choice choice;
+  const double formula_log_s = log(formula_us(c, m, n, k, &choice) * 1e-6);
   static const double edges[FRACTIONS] = {64, 128, 192, 256};
   const double logs[LOGS] = {log(m), log(n), log(k), log(m * n), log(n * k), log(m * k), log(m * n * k)};
   memcpy(x, logs, sizeof logs);
@@ -112,8 +137,19 @@ static void set_features(double *x, double m, double n, double k, double formula
     const double t = ceil(m / tile_shapes[i][0]) * ceil(n / tile_shapes[i][1]) / SMS;
     x[LOGS + FRACTIONS + i] = t / ceil(t);
   }
-  x[FEATURES - 2] = formula_log_s;
-  x[FEATURES - 1] = sibling;
+  const double a = tile_shapes[choice.tile][0], b = tile_shapes[choice.tile][1];
+  const double tiles = ceil(m / a) * ceil(n / b) * choice.split;
+  const double rest[FEATURES - CHOICE] = {formula_log_s,
+                                          sibling,
+                                          log(choice.memory_us / choice.compute_us),
+                                          log(choice.second_us / choice.compute_us),
+                                          a,
+                                          b,
+                                          choice.split,
+                                          log(tiles),
+                                          tiles / SMS / ceil(tiles / SMS)};
+  memcpy(x + CHOICE, rest, sizeof rest);
+  return formula_log_s;
 }
 
 struct gemm_model {
@@ -123,8 +159,7 @@ struct gemm_model {
 
 static double model_log_s(const struct gemm_model *g, double m, double n, double k) {
   double x[FEATURES];
-  const double formula = log(formula_us(g->constants[0], m, n, k) * 1e-6);
-  set_features(x, m, n, k, formula, false);
+  const double formula = set_features(x, g->constants[0], m, n, k, false);
   return formula + boosted_predict(g->trees, x);
 }
 
@@ -136,8 +171,7 @@ static void fit_model(struct gemm_model *g, const struct points *p, size_t n_own
     fit_formula(p->v + n_own, p->n - n_own, g->constants[1]);
   for (size_t i = 0; i < p->n; i++) {
     const struct point *v = &p->v[i];
-    const double formula = log(formula_us(g->constants[v->sibling], v->m, v->n, v->k) * 1e-6);
-    set_features(x + i * FEATURES, v->m, v->n, v->k, formula, v->sibling);
+    const double formula = set_features(x + i * FEATURES, g->constants[v->sibling], v->m, v->n, v->k, v->sibling);
     y[i] = v->log_s - formula;
   }
   g->trees = boosted_fit(x, y, p->n, FEATURES, &options);
@@ -196,12 +230,52 @@ struct gemm_nodes {
   struct nodes m, n, k;
 };
 
+/* What rows say beyond the model, spread to nodes without a row: each takes the mean of its neighbours along all axes,
+ * nearer ones counting more, and of zero, so that it fades with distance. */
+static void spread_corrections(double *v, const double *model, const double *count, const struct gemm_nodes *a) {
+  static const double near = 0.2, fade = 0.5, most = 0.2; /* log sizes; weight of zero; log time */
+  static const double share = 0.7;                        /* of a row's deviation: the rest is taken as its own noise */
+  static const int sweeps = 8;
+  const struct nodes *axes[3] = {&a->m, &a->n, &a->k};
+  const size_t stride[3] = {a->n.n * a->k.n, a->k.n, 1}, total = a->m.n * stride[0];
+  double *beyond = xcalloc(total, sizeof *beyond);
+  for (size_t i = 0; i < total; i++)
+    beyond[i] = count[i] > 0 ? share * fmax(-most, fmin(most, v[i] - model[i])) : 0;
+  for (int turn = 0; turn < sweeps; turn++)
+    for (size_t i = 0; i < total; i++) {
+      double sum = 0, weight = fade;
+      if (count[i] > 0)
+        continue;
+      for (int x = 0; x < 3; x++) {
+        const size_t at = i / stride[x] % axes[x]->n;
+        const double *size = axes[x]->v + at;
+        if (at > 0) {
+          const double w = 1 / (log(size[0] / size[-1]) + near);
+          sum += w * beyond[i - stride[x]];
+          weight += w;
+        }
+        if (at + 1 < axes[x]->n) {
+          const double w = 1 / (log(size[1] / size[0]) + near);
+          sum += w * beyond[i + stride[x]];
+          weight += w;
+        }
+      }
+      beyond[i] = sum / weight;
+    }
+  for (size_t i = 0; i < total; i++)
+    if (!(count[i] > 0))
+      v[i] += beyond[i];
+  free(beyond);
+}
+
 static double *make_table(const struct gemm_model *g, const struct gemm_nodes *a, const struct points *p,
                           size_t n_own) {
   const size_t shape[3] = {a->m.n, a->n.n, a->k.n}, total = size_mul(shape[0], shape[1] * shape[2]);
   double *v = xcalloc(total, sizeof *v), *count = xcalloc(total, sizeof *count), best = -INFINITY;
   for (size_t i = 0; i < total; i++)
     v[i] = model_log_s(g, a->m.v[i / (shape[1] * shape[2])], a->n.v[i / shape[2] % shape[1]], a->k.v[i % shape[2]]);
+  double *model = xcalloc(total, sizeof *model); /* before rows take its place */
+  memcpy(model, v, total * sizeof *v);
   for (size_t i = 0; i < n_own; i++) { /* the mean of rows of one shape */
     const struct point *x = &p->v[i];
     const size_t m = node_index(&a->m, x->m), n = node_index(&a->n, x->n), k = node_index(&a->k, x->k);
@@ -212,6 +286,7 @@ static double *make_table(const struct gemm_model *g, const struct gemm_nodes *a
     count[at] += 1;
     best = fmax(best, log(x->m * x->n * x->k) - x->log_s);
   }
+  spread_corrections(v, model, count, a);
   for (int turn = 0; turn < 2; turn++) { /* nothing filled or smoothed may beat the fastest row */
     for (size_t i = 0; i < total; i++)
       v[i] = fmax(
@@ -220,6 +295,7 @@ static double *make_table(const struct gemm_model *g, const struct gemm_nodes *a
       monotone_table(v, shape, 3, RISE_PASSES);
   }
   free(count);
+  free(model);
   return v;
 }
 

@@ -39,6 +39,10 @@ rows="calib/data/training_throughput.csv calib/data/training_memory.csv"
   "$DCPSIM" calibrate check --training $rows --json >"$out/training.json"
 }
 "$DCPSIM" calibrate fit-training calib/data/training_throughput.csv >"$out/fit.txt"
+for device in h200_sxm h100_sxm; do # the rows of single operations that are furthest off
+  "$DCPSIM" calibrate check --params $device --worst 10 calib/data/$device/*.csv | sed '1,/^furthest off/d' \
+    >"$out/rows_$device.txt"
+done
 
 # case,metric,published,simulated,rel_error of every row that has something to compare
 awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) c[$i] = i; print "case,metric,published,simulated,rel_error"; next }
@@ -85,7 +89,7 @@ if [ $docs = yes ]; then
   mkdir -p docs/figures
   cp "$out/scatter.svg" docs/figures/validation.svg
   # a line "<!-- NAME.txt -->" is followed by a fenced block: replaced by the file of that name
-  awk -v out="$out" '/^<!-- [a-z_]+\.txt -->$/ { print; print "```"; file = out "/" $2
+  awk -v out="$out" '/^<!-- [a-z0-9_]+\.txt -->$/ { print; print "```"; file = out "/" $2
       while ((getline line <file) > 0) print line
       close(file); print "```"; skip = 1; next }
     skip && /^```$/ { fences++; if (fences == 2) { skip = 0; fences = 0 } next }

@@ -8,6 +8,7 @@
 #include "calib/import_csv.h"
 #include "calib/import_nccl_tests.h"
 #include "calib/rows.h"
+#include "calib/worst.h"
 #include "sim/base/json.h"
 #include "sim/base/output.h"
 #include "sim/base/progress.h"
@@ -20,6 +21,7 @@ int cmd_calibrate(int argc, char **argv);
 struct arguments {
   const char *csv, *map, *op, *params, *cluster, *by;
   int ranks, nodes;
+  int worst; /* rows of each operation to list */
   bool json, help;
   char **files;
   int n_files;
@@ -116,7 +118,8 @@ static void help_import_csv(FILE *out) {
 
 /* ---- check ---- */
 
-static void check_json(FILE *out, const struct check *check, const struct params *params, const char *by) {
+static void check_json(FILE *out, const struct check *check, const struct params *params, const char *by,
+                       const struct worst *worst) {
   struct json_writer w = {.file = out, .indent = true};
   json_begin_object(&w);
   json_key_str(&w, "schema", "dcpsim.check/1");
@@ -148,6 +151,8 @@ static void check_json(FILE *out, const struct check *check, const struct params
     json_end_object(&w);
   }
   json_end_array(&w);
+  if (worst)
+    worst_json(&w, worst);
   json_end_object(&w);
   fputc('\n', out);
 }
@@ -187,13 +192,28 @@ static int load_cluster(struct cluster *cluster, const struct arguments *a, cons
   return err_prefix(err, "parameters '%s' are for '%s'; --cluster names the cluster", params_name(params), gpu);
 }
 
+static void find_worst(struct worst *out, const struct row_predictor *p, const struct rows *files, size_t n_files,
+                       size_t most) {
+  const char *why_not;
+  for (size_t f = 0; f < n_files; f++)
+    for (size_t i = 0; i < files[f].table.n_rows; i++) {
+      const double predicted_s = row_predict_s(p, &files[f], i, &why_not);
+      if (!why_not)
+        worst_add(out, &files[f], i, predicted_s);
+    }
+  worst_keep(out, most);
+}
+
 static int write_check(const struct arguments *a, const struct check *check, const struct row_predictor *p,
                        const struct rows *files, struct err *err) {
   struct output rows = {0}, out = {0};
+  struct worst worst = {0};
   int rc = -1;
+  if (a->worst > 0)
+    find_worst(&worst, p, files, (size_t)a->n_files, (size_t)a->worst);
   if (a->csv) {
     if (output_open(&rows, a->csv, err))
-      return -1;
+      goto out;
     check_write_rows(rows.file, p, files, (size_t)a->n_files, a->by);
   }
   if (output_open(&out, "-", err))
@@ -201,14 +221,17 @@ static int write_check(const struct arguments *a, const struct check *check, con
   if (a->csv && strcmp(a->csv, "-") == 0) {
     /* the rows are what was asked for on stdout */
   } else if (a->json) {
-    check_json(out.file, check, p->params, a->by);
+    check_json(out.file, check, p->params, a->by, a->worst > 0 ? &worst : NULL);
   } else {
     check_table(out.file, check, p->params, a->by);
+    if (a->worst > 0)
+      worst_table(out.file, &worst);
   }
   rc = a->csv ? output_commit(&rows, err) : 0;
   if (rc == 0)
     rc = output_commit(&out, err);
 out:
+  worst_release(&worst);
   output_discard(&rows);
   output_discard(&out);
   return rc;
@@ -225,8 +248,8 @@ static int run_check(const struct arguments *a, struct err *err) {
     err_usage(err, "calibrate check: --params is missing (dcpsim calibrate check --help)");
     goto out;
   }
-  if (a->json && a->csv && strcmp(a->csv, "-") == 0) {
-    err_usage(err, "calibrate check: --json and --csv - both write to stdout");
+  if ((a->json || a->worst > 0) && a->csv && strcmp(a->csv, "-") == 0) {
+    err_usage(err, "calibrate check: %s and --csv - both write to stdout", a->json ? "--json" : "--worst");
     goto out;
   }
   if (params_load(&params, a->params, err) || load_cluster(&cluster, a, params, err))
@@ -250,11 +273,12 @@ out:
 static void help_check(FILE *out) {
   fprintf(
       out,
-      "usage: dcpsim calibrate check --params P ROWS.csv... [--by COLUMN] [--csv FILE] [--json]\n\n"
+      "usage: dcpsim calibrate check --params P ROWS.csv... [--by COLUMN] [--worst N] [--csv FILE] [--json]\n\n"
       "Predicts every measured row (- is stdin) with a parameter file and prints the error by operation:\n"
       "|predicted - measured| / measured, its median, 90th percentile, maximum and mean.\n\n"
       "  --params P      a shipped name (h200_sxm, h100_sxm) or a file (required)\n"
       "  --by COLUMN     split the groups by the values of a column (default: by operation only)\n"
+      "  --worst N       also list the N rows of each operation that are furthest off (1 to 1048576)\n"
       "  --csv FILE      also write every row with predicted_time_s (s) and rel_error (predicted/measured - 1);\n"
       "                  - for stdout, instead of the table\n"
       "  --json          print dcpsim.check/1 instead of a table; errors as fractions\n"
@@ -269,23 +293,18 @@ static void help_check(FILE *out) {
 static const struct subcommand subcommands[] = {
     {"import nccl-tests", "copn", 1, 1000000, run_import_nccl_tests, help_import_nccl_tests},
     {"import csv", "cm", 1, 1, run_import_csv, help_import_csv},
-    {"check", "cPCbj", 1, 1000000, run_check, help_check},
+    {"check", "cPCbwj", 1, 1000000, run_check, help_check},
 };
 enum { SUBCOMMANDS = sizeof subcommands / sizeof *subcommands };
 
 /* `val` is the letter of the option in struct subcommand. */
 static const struct option options[] = {
-    {"help", no_argument, NULL, 'h'},
-    {"csv", required_argument, NULL, 'c'},
-    {"op", required_argument, NULL, 'o'},
-    {"ranks", required_argument, NULL, 'p'},
-    {"nodes", required_argument, NULL, 'n'},
-    {"map", required_argument, NULL, 'm'},
-    {"params", required_argument, NULL, 'P'},
-    {"cluster", required_argument, NULL, 'C'},
-    {"by", required_argument, NULL, 'b'},
-    {"json", no_argument, NULL, 'j'},
-    {0},
+    {"help", no_argument, NULL, 'h'},         {"csv", required_argument, NULL, 'c'},
+    {"op", required_argument, NULL, 'o'},     {"ranks", required_argument, NULL, 'p'},
+    {"nodes", required_argument, NULL, 'n'},  {"map", required_argument, NULL, 'm'},
+    {"params", required_argument, NULL, 'P'}, {"cluster", required_argument, NULL, 'C'},
+    {"by", required_argument, NULL, 'b'},     {"worst", required_argument, NULL, 'w'},
+    {"json", no_argument, NULL, 'j'},         {0},
 };
 
 static int parse_count(const char *option, const char *text, int *out, struct err *err) {
@@ -327,6 +346,8 @@ static int set_option(struct arguments *a, int code, struct err *err) {
   case 'b':
     a->by = optarg;
     return 0;
+  case 'w':
+    return parse_count("--worst", optarg, &a->worst, err);
   default:
     a->json = true;
     return 0;

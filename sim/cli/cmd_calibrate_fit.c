@@ -11,6 +11,7 @@
 #include "calib/check.h"
 #include "calib/fit_params.h"
 #include "calib/leave_out.h"
+#include "calib/worst.h"
 #include "sim/base/json.h"
 #include "sim/base/output.h"
 #include "sim/base/progress.h"
@@ -26,6 +27,7 @@ struct arguments {
   const char *siblings[SIBLINGS_MAX];
   size_t n_siblings;
   int threads;
+  int worst; /* rows of each operation to list */
   bool json, help;
   char **files;
   size_t n_files;
@@ -140,7 +142,7 @@ static void show_progress(void *to, size_t done, size_t total) {
   progress_update(bar, (int64_t)done);
 }
 
-static void leave_out_json(FILE *out, const struct leave_out *l, const struct arguments *a) {
+static void leave_out_json(FILE *out, const struct leave_out *l, const struct arguments *a, const struct worst *worst) {
   struct json_writer w = {.file = out, .indent = true};
   json_begin_object(&w);
   json_key_str(&w, "schema", "dcpsim.check/1");
@@ -170,6 +172,8 @@ static void leave_out_json(FILE *out, const struct leave_out *l, const struct ar
     json_end_object(&w);
   }
   json_end_array(&w);
+  if (a->worst > 0)
+    worst_json(&w, worst);
   json_end_object(&w);
   fputc('\n', out);
 }
@@ -216,10 +220,20 @@ static int leave_out_rows(const struct leave_out *l, const struct input *in, con
   return rc;
 }
 
+static void find_worst(struct worst *out, const struct leave_out *l, const struct input *in,
+                       const struct arguments *a) {
+  for (size_t f = 0, at = 0; f < a->n_files; f++)
+    for (size_t i = 0; i < in->own[f].table.n_rows; i++, at++)
+      if (l->predicted_s[at] > 0)
+        worst_add(out, &in->own[f], i, l->predicted_s[at]);
+  worst_keep(out, (size_t)a->worst);
+}
+
 static int run_leave_out(const struct arguments *given, struct err *err) {
   struct arguments copy = *given, *a = &copy;
   struct input in = {.own = NULL};
   struct leave_out result = {.n_groups = 0};
+  struct worst worst = {0};
   struct progress bar = {.enabled = false};
   struct output out = {0};
   struct leave_out_options options = {a->column, a->threads, show_progress, &bar};
@@ -236,13 +250,18 @@ static int run_leave_out(const struct arguments *given, struct err *err) {
     rc = -1;
     goto out;
   }
+  if (a->worst > 0)
+    find_worst(&worst, &result, &in, a);
   if (a->json)
-    leave_out_json(out.file, &result, a);
+    leave_out_json(out.file, &result, a, &worst);
   else
     leave_out_table(out.file, &result, a);
+  if (a->worst > 0 && !a->json)
+    worst_table(out.file, &worst);
   rc = output_commit(&out, err);
 out:
   output_discard(&out);
+  worst_release(&worst);
   leave_out_release(&result);
   release_input(&in, a);
   return rc;
@@ -255,7 +274,9 @@ static void help_leave_out(FILE *out) {
           "fit says of shapes that it has not seen. Apart, the two largest values are left out together.\n\n"
           "  --leave-out COLUMN  gemm m, n, k; attention seqlen, batch, heads; collectives bytes\n"
           "  --params P        a shipped name or a file: its device, and what the rows do not refit "
-          "(required)\n" ROW_OPTIONS "  --csv FILE        also write every row left out with its prediction (s)\n"
+          "(required)\n" ROW_OPTIONS
+          "  --worst N         also list the N rows of each operation that are furthest off, of interior values\n"
+          "  --csv FILE        also write every row left out with its prediction (s)\n"
           "  --json            print dcpsim.check/1 instead of a table; errors as fractions\n"
           "  -j N              refits at a time (default: the number of processors)\n");
 }
@@ -327,7 +348,7 @@ static void help_report(FILE *out) {
 
 static const struct subcommand subcommands[] = {
     {"fit", "dosk", run_fit, help_fit},
-    {"check", "dlskcjtP", run_leave_out, help_leave_out},
+    {"check", "dlskcjtPw", run_leave_out, help_leave_out},
     {"report", "PoC", run_report, help_report},
 };
 
@@ -341,6 +362,7 @@ static const struct option options[] = {
     {"csv", required_argument, NULL, 'c'},
     {"json", no_argument, NULL, 'j'},
     {"threads", required_argument, NULL, 't'},
+    {"worst", required_argument, NULL, 'w'},
     {"params", required_argument, NULL, 'P'},
     {"cluster", required_argument, NULL, 'C'},
     {0},
@@ -361,6 +383,13 @@ static int set_option(struct arguments *a, int code, struct err *err) {
     a->threads = (int)row_integer(optarg);
     return a->threads >= 1 && a->threads <= 64 ? 0
                                                : err_usage(err, "-j must be an integer from 1 to 64, got '%s'", optarg);
+  case 'w': {
+    const int64_t n = row_integer(optarg);
+    if (n < 1 || n > 1 << 20)
+      return err_usage(err, "--worst must be an integer from 1 to %d, got '%s'", 1 << 20, optarg);
+    a->worst = (int)n;
+    return 0;
+  }
   case 'j':
     a->json = true;
     return 0;

@@ -53,6 +53,9 @@ refuse 1 "'m' must be an integer\|'n' must be an integer" fit --device h200_sxm 
 refuse 2 'expected at least one file' fit --device h200_sxm -o "$work/p.json"
 refuse 2 "no column 'dtype' to leave out" check --leave-out dtype --device h200_sxm "$work/good.csv"
 refuse 1 'no rows with three values' check --leave-out m --device h200_sxm "$work/good.csv"
+refuse 2 "worst must be an integer from 1 to 1048576, got '0'" check --leave-out m --worst 0 --device h200_sxm "$work/good.csv"
+refuse 2 "worst must be an integer from 1 to 1048576, got 'x'" check --worst x --params h200_sxm "$work/good.csv"
+refuse 2 'worst and --csv - both write to stdout' check --worst 3 --csv - --params h200_sxm "$work/good.csv"
 refuse 2 'params is missing' report -o "$work/report" "$work/good.csv"
 if [ -e "$work/p.json" ]; then
   echo "calibrate fit left a file after an error"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "calib/check.h"
+#include "calib/worst.h"
 #include "models/collective.h"
 #include "models/operation.h"
 
@@ -171,4 +172,30 @@ Test(check, rows_written) {
   free(text);
   rows_release(&files[0]);
   rows_release(&files[1]);
+}
+
+Test(check, worst_rows_by_operation) {
+  static const double errors[] = {0.10, -0.20, 0.05, 0.20};
+  char text[2000] = "op,dtype,m,n,k,time_s,device,ranks,nodes,bytes\n", *printed = NULL;
+  struct worst worst = {0};
+  struct rows rows;
+  size_t size;
+  for (int i = 0; i < 4; i++)
+    gemm_row(text, sizeof text, 512 << i, ",,,", errors[i]);
+  strcat(text, "all_reduce,fp16,,,,1e-5,,8,1,1024\n");
+  cr_assert_eq(rows_parse(&rows, "r.csv", text, &error), 0, "%s", error.msg);
+  for (size_t i = 0; i < 4; i++)
+    worst_add(&worst, &rows, i, rows.v[i].time_s * (1 + errors[i]));
+  worst_add(&worst, &rows, 4, 1.01e-5);
+  worst_keep(&worst, 3);
+  cr_assert_eq(worst.n, 4); /* three of gemm, one collective */
+  cr_expect(worst.v[0].i == 1 && worst.v[1].i == 3 && worst.v[2].i == 0 && worst.v[3].i == 4);
+  FILE *out = open_memstream(&printed, &size);
+  worst_table(out, &worst);
+  fclose(out);
+  const char *first = strstr(printed, "-20.00  m 512 n 1024 k 1024 bf16\n");
+  cr_expect(first && strstr(first, "+1.00  ranks 8 nodes 1 bytes 1024 fp16\n"), "%s", printed);
+  free(printed);
+  worst_release(&worst);
+  rows_release(&rows);
 }
