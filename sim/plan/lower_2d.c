@@ -244,7 +244,7 @@ static void emit_backward_section(struct lowering *l, int repeat, const bool rec
     return;
   const struct system *s = l->system;
   double params[2] = {(double)transformer_block_params(s->model, 0), (double)transformer_block_params(s->model, 1)};
-  program_begin_section(l->program, repeat);
+  program_begin_section(l->program, SECTION_BACKWARD, repeat);
   if (s->parallel.zero == 3) {
     emit_wait(l, 1);
     emit_gather_post(l, params[0] + params[1], last);
@@ -288,14 +288,14 @@ void lower_2d(struct lowering *l) {
   const int *recomputed = l->mb->recompute_blocks;
   int both = (int)int64_min(recomputed[0], recomputed[1]), any = (int)int64_max(recomputed[0], recomputed[1]);
 
-  program_begin_section(l->program, 1);
+  program_begin_section(l->program, SECTION_BEFORE, 1);
   emit_inputs(l);
   if (zero3) {
     emit_gather_post(l, other, false);
     emit_wait(l, 0);
     emit_gather_post(l, pair, false);
   }
-  program_begin_section(l->program, m->layers);
+  program_begin_section(l->program, SECTION_FORWARD, m->layers);
   if (zero3) {
     emit_wait(l, 0);
     emit_gather_post(l, pair, false); /* one pair ahead; the last is the first of the backward */
@@ -303,7 +303,7 @@ void lower_2d(struct lowering *l) {
   lower_2d_block_forward(l, 0);
   lower_2d_block_forward(l, 1);
 
-  program_begin_section(l->program, 1);
+  program_begin_section(l->program, SECTION_TURN, 1);
   emit_outputs(l);
   if (zero3)
     emit_gradient_post(l, 0);
@@ -312,7 +312,7 @@ void lower_2d(struct lowering *l) {
   emit_backward_section(l, any - both, (bool[2]){recomputed[0] > recomputed[1], recomputed[1] > recomputed[0]},
                         any == m->layers);
   emit_backward_section(l, m->layers - any, (bool[2]){false, false}, true);
-  program_begin_section(l->program, 1);
+  program_begin_section(l->program, SECTION_AFTER, 1);
   emit_input_backward(l);
   emit_gradient_post(l, other);
   set_padded_work(l, &e);

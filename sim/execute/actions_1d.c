@@ -1,0 +1,734 @@
+/* actions_1d.c: what the operations of the text transformer do (sim/plan/lower_1d.c names them). Attention by heads
+ * over the group (Ulysses): rank i of u holds `rows` token rows outside attention and heads / u heads of all rows
+ * inside. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/base/units.h"
+#include "sim/execute/player.h"
+
+#define NORM_EPS 1e-5f
+#define ROPE_BASE 10000.0f
+
+enum layer_tensor { NORM_1, QKV, ATTN_OUT, NORM_2, MLP_UP, MLP_DOWN, LAYER_TENSORS };
+
+/* What a layer's forward leaves behind. One per kept layer, one shared by all recomputed ones. */
+struct activations {
+  void *normed_1, *rstd_1; /* (rows, hidden), fp32 (rows) */
+  void *q, *k, *v;         /* (all rows, heads / u, head_dim), k, v with kv heads */
+  void *out, *lse;         /* as q; fp32 (heads / u, all rows) */
+  void *attn;              /* (rows, heads, head_dim) */
+  void *middle;            /* (rows, hidden): after attention's residual */
+  void *normed_2, *rstd_2;
+  void *up, *act; /* (rows, ffn * (matrices - 1)), (rows, ffn) */
+};
+
+struct state_1d {
+  int (*layers)[LAYER_TENSORS];
+  int embedding, positions_table, final_norm, head; /* tensors; -1: none */
+  int range_rest, range_head;                       /* blocks are ranges 1 .. layers */
+  /* Of the micro-batch. */
+  int64_t rows, all_rows, real_tokens, sequences, longest;
+  int64_t heads, kv_heads;                      /* per rank inside attention */
+  int first_recomputed;                         /* layers from here on keep only their input */
+  void *token, *target, *position, *cu_seqlens; /* int32 on the device */
+  void **input;                                 /* per layer: (rows, hidden); one more for the last output */
+  struct activations *kept, shared;
+  void *normed, *rstd, *logits, *loss, *lse;    /* head */
+  void *dx, *dy, *dnormed, *dup, *dact, *dattn; /* gradients */
+  void *qkv, *local_q, *local_k, *local_v, *send, *recv, *projected;
+  void *dq, *dk, *dv, *delta;
+};
+
+static struct state_1d *state_of(const struct player *p) { return p->state; }
+
+static int64_t up_width(const struct transformer *m) { return m->ffn * (m->mlp_matrices - 1); }
+static int64_t qkv_width(const struct transformer *m) { return (m->heads + 2 * m->kv_heads) * m->head_dim; }
+
+/* ---- tensors ---- */
+
+static int refuse(const struct transformer *m, struct err *err) {
+  const char *what = m->linear_bias || m->qkv_bias ? "biases of linear layers"
+                     : m->norm_bias                ? "LayerNorm"
+                     : m->qk_norm                  ? "norms of q and k"
+                                                   : NULL;
+  return what ? err_set(err, "execute: model '%s' has %s, which are not played yet", m->name, what) : 0;
+}
+
+static int build(struct player *p, struct err *err) {
+  const struct transformer *m = p->model;
+  struct weights *w = &p->weights;
+  if (refuse(m, err))
+    return -1;
+  struct state_1d *s = p->state = xcalloc(1, sizeof *s);
+  s->layers = xcalloc((size_t)m->layers, sizeof *s->layers);
+  s->input = xcalloc((size_t)m->layers + 1, sizeof *s->input);
+  s->kept = xcalloc((size_t)m->layers, sizeof *s->kept);
+  s->positions_table = -1;
+  s->range_rest = weights_add_range(w);
+  s->embedding = weights_add(w, m->vocab * m->hidden, "embedding");
+  if (m->learned_positions)
+    s->positions_table = weights_add(w, m->learned_positions * m->hidden, "positions");
+  s->final_norm = weights_add(w, m->hidden, "final_norm");
+  for (int l = 0; l < m->layers; l++) {
+    int *t = s->layers[l];
+    weights_add_range(w);
+    t[NORM_1] = weights_add(w, m->hidden, "layer_%d.attn_norm", l);
+    t[QKV] = weights_add(w, qkv_width(m) * m->hidden, "layer_%d.qkv", l);
+    t[ATTN_OUT] = weights_add(w, m->hidden * m->heads * m->head_dim, "layer_%d.attn_out", l);
+    t[NORM_2] = weights_add(w, m->hidden, "layer_%d.mlp_norm", l);
+    t[MLP_UP] = weights_add(w, up_width(m) * m->hidden, "layer_%d.mlp_up", l);
+    t[MLP_DOWN] = weights_add(w, m->hidden * m->ffn, "layer_%d.mlp_down", l);
+  }
+  s->head = s->embedding;
+  s->range_head = -1;
+  if (!m->tied_embeddings) {
+    s->range_head = weights_add_range(w);
+    s->head = weights_add(w, m->vocab * m->hidden, "head");
+  }
+  return 0;
+}
+
+static void release(struct player *p) {
+  struct state_1d *s = p->state;
+  if (!s)
+    return;
+  free(s->layers);
+  free(s->input);
+  free(s->kept);
+  free(s);
+}
+
+/* The last ones recompute: the backward meets them first. */
+static bool is_kept(const struct player *p, int layer) { return layer < state_of(p)->first_recomputed; }
+
+static struct activations *activations_of(const struct player *p) {
+  struct state_1d *s = state_of(p);
+  return is_kept(p, p->layer) ? &s->kept[p->layer] : &s->shared;
+}
+
+/* ---- a micro-batch's memory ---- */
+
+static void *take(struct player *p, int64_t rows, int64_t width) {
+  return arena_take(&p->arena, size_mul((size_t)rows, (size_t)width * element_bytes(p->device->kind->element)));
+}
+static void *take_fp32(struct player *p, int64_t n) { return arena_take(&p->arena, size_mul((size_t)n, 4)); }
+
+static void lay_out_layer(struct player *p, struct activations *a) {
+  const struct transformer *m = p->model;
+  const struct state_1d *s = state_of(p);
+  a->normed_1 = take(p, s->rows, m->hidden);
+  a->rstd_1 = take_fp32(p, s->rows);
+  a->q = take(p, s->all_rows, s->heads * m->head_dim);
+  a->k = take(p, s->all_rows, s->kv_heads * m->head_dim);
+  a->v = take(p, s->all_rows, s->kv_heads * m->head_dim);
+  a->out = take(p, s->all_rows, s->heads * m->head_dim);
+  a->lse = take_fp32(p, s->all_rows * s->heads);
+  a->attn = take(p, s->rows, m->heads * m->head_dim);
+  a->middle = take(p, s->rows, m->hidden);
+  a->normed_2 = take(p, s->rows, m->hidden);
+  a->rstd_2 = take_fp32(p, s->rows);
+  a->up = take(p, s->rows, up_width(m));
+  a->act = take(p, s->rows, m->ffn);
+}
+
+static void lay_out(struct player *p) {
+  const struct transformer *m = p->model;
+  struct state_1d *s = state_of(p);
+  int64_t rows = s->rows, parts = s->all_rows * (s->heads + 2 * s->kv_heads) * m->head_dim;
+  s->token = take_fp32(p, rows);
+  s->target = take_fp32(p, rows);
+  s->position = take_fp32(p, rows);
+  s->cu_seqlens = take_fp32(p, s->sequences + 1);
+  for (int l = 0; l <= m->layers; l++)
+    s->input[l] = take(p, rows, m->hidden);
+  for (int l = 0; l < s->first_recomputed; l++)
+    lay_out_layer(p, &s->kept[l]);
+  if (s->first_recomputed < m->layers)
+    lay_out_layer(p, &s->shared);
+  s->normed = take(p, rows, m->hidden);
+  s->rstd = take_fp32(p, rows);
+  s->logits = take(p, rows, m->vocab);
+  s->loss = take_fp32(p, rows);
+  s->lse = take_fp32(p, rows);
+  s->dx = take(p, rows, m->hidden);
+  s->dy = take(p, rows, m->hidden);
+  s->dnormed = take(p, rows, m->hidden);
+  s->projected = take(p, rows, m->hidden);
+  s->dup = take(p, rows, up_width(m));
+  s->dact = take(p, rows, m->ffn);
+  s->dattn = take(p, rows, m->heads * m->head_dim);
+  s->qkv = take(p, rows, qkv_width(m));
+  s->local_q = take(p, rows, m->heads * m->head_dim);
+  s->local_k = take(p, rows, m->kv_heads * m->head_dim);
+  s->local_v = take(p, rows, m->kv_heads * m->head_dim);
+  s->send = take(p, parts, 1);
+  s->recv = take(p, parts, 1);
+  s->dq = take(p, s->all_rows, s->heads * m->head_dim);
+  s->dk = take(p, s->all_rows, s->kv_heads * m->head_dim);
+  s->dv = take(p, s->all_rows, s->kv_heads * m->head_dim);
+  s->delta = take_fp32(p, s->all_rows * s->heads);
+}
+
+/* ---- inputs ---- */
+
+/* Rows of one sample in the micro-batch: its tokens, then padding. */
+struct row_fill {
+  int32_t *token, *target, *position, *cu_seqlens;
+  int64_t first, rows; /* this rank's rows of the micro-batch */
+};
+
+static void fill_sample(const struct player *p, struct row_fill *f, int64_t i, int64_t begin) {
+  const struct execute_micro_batch *mb = p->mb;
+  int64_t n = mb->samples[i].a, offset = mb->offsets && mb->offsets[i] != UINT32_MAX ? mb->offsets[i] : 0;
+  for (int64_t j = 0; j < n; j++) {
+    int64_t row = begin + j - f->first;
+    if (row < 0 || row >= f->rows)
+      continue;
+    f->token[row] = data_token(p->options->seed, mb->ids[i], offset + j, p->model->vocab);
+    f->target[row] = data_token(p->options->seed, mb->ids[i], offset + j + 1, p->model->vocab);
+    f->position[row] = (int32_t)j;
+  }
+}
+
+static int upload_rows(struct player *p, struct err *err) {
+  struct state_1d *s = state_of(p);
+  const struct execute_micro_batch *mb = p->mb;
+  size_t rows = (size_t)s->rows;
+  struct row_fill f = {.first = p->group->rank * s->rows, .rows = s->rows};
+  f.token = xcalloc(rows, sizeof(int32_t));
+  f.target = xmalloc(size_mul(rows, sizeof(int32_t)));
+  f.position = xcalloc(rows, sizeof(int32_t));
+  f.cu_seqlens = xcalloc((size_t)s->sequences + 1, sizeof(int32_t));
+  memset(f.target, 0xff, rows * sizeof(int32_t)); /* -1: no target */
+  int64_t begin = 0;
+  for (int64_t i = 0; i < mb->batch; i++) {
+    fill_sample(p, &f, i, begin);
+    begin += mb->packed ? mb->samples[i].a : mb->shape.a;
+    f.cu_seqlens[i + 1] = (int32_t)begin;
+  }
+  if (s->sequences > mb->batch) /* dummy rows attend to each other only */
+    f.cu_seqlens[s->sequences] = (int32_t)s->all_rows;
+  int rc = device_copy(p->device, s->token, f.token, rows * sizeof(int32_t), err) ||
+           device_copy(p->device, s->target, f.target, rows * sizeof(int32_t), err) ||
+           device_copy(p->device, s->position, f.position, rows * sizeof(int32_t), err) ||
+           device_copy(p->device, s->cu_seqlens, f.cu_seqlens, ((size_t)s->sequences + 1) * sizeof(int32_t), err);
+  free(f.token);
+  free(f.target);
+  free(f.position);
+  free(f.cu_seqlens);
+  return rc ? -1 : 0;
+}
+
+static void measure(struct player *p) {
+  const struct execute_micro_batch *mb = p->mb;
+  const struct transformer *m = p->model;
+  struct state_1d *s = state_of(p);
+  int u = p->group->ranks;
+  int64_t tokens = 0;
+  s->real_tokens = s->longest = 0;
+  for (int64_t i = 0; i < mb->batch; i++) {
+    int64_t n = mb->packed ? mb->samples[i].a : mb->shape.a;
+    s->real_tokens += mb->samples[i].a;
+    s->longest = int64_max(s->longest, n);
+    tokens += n;
+  }
+  s->rows = ceil_div(tokens, u);
+  s->all_rows = s->rows * u;
+  s->sequences = mb->batch + (s->all_rows > tokens);
+  s->longest = int64_max(s->longest, s->all_rows - tokens);
+  s->heads = m->heads / u;
+  s->kv_heads = int64_max(1, m->kv_heads / u);
+  s->first_recomputed = m->layers - mb->recompute_blocks[0];
+}
+
+static int begin(struct player *p, struct err *err) {
+  const struct transformer *m = p->model;
+  int u = p->group->ranks;
+  if (m->heads % u != 0 || (m->kv_heads % u != 0 && u % m->kv_heads != 0))
+    return err_set(err,
+                   "sp %d does not divide the %lld heads and %lld key heads of model '%s': its ring is not played "
+                   "yet",
+                   u, (long long)m->heads, (long long)m->kv_heads, m->name);
+  measure(p);
+  p->arena.used = 0;
+  lay_out(p);
+  if (p->arena.used > p->arena.capacity) {
+    if (device_resize(p->device, &p->arena.memory, p->arena.used, err)) {
+      p->arena.capacity = 0;
+      return -1;
+    }
+    p->arena.capacity = p->arena.used;
+    p->arena.used = 0;
+    lay_out(p);
+  }
+  return upload_rows(p, err);
+}
+
+/* ---- exchanges ---- */
+
+/* Local (rows, n, head_dim) to or from its place in the exchange buffer: u parts of `part` elements, each holding this
+ * rank's rows of the part's heads, at `at` within the part. Fewer key heads than ranks: each goes to u / n ranks, and
+ * their gradients add up on the way back. */
+static int pack_heads(struct player *p, void *local, int64_t n, void *buffer, int64_t at, int64_t part, bool unpack,
+                      struct err *err) {
+  int64_t u = p->group->ranks, d = p->model->head_dim, rows = state_of(p)->rows;
+  int64_t own = int64_max(1, n / u), owners = n < u ? u / n : 1, parts = u / owners;
+  for (int64_t i = 0; i < owners; i++) {
+    void *there = element_at(p, buffer, at + i * part);
+    struct copy_call c = {.extent = {parts, rows, 1}, .width = own * d, .accumulate = unpack && i > 0};
+    const int64_t local_stride[2] = {own * d, n * d}, there_stride[2] = {owners * part, own * d};
+    memcpy(c.src_stride, unpack ? there_stride : local_stride, sizeof local_stride);
+    memcpy(c.dst_stride, unpack ? local_stride : there_stride, sizeof local_stride);
+    c.src = unpack ? there : local;
+    c.dst = unpack ? local : there;
+    if (run_copy(p, c, err))
+      return -1;
+  }
+  return 0;
+}
+
+/* All rows' heads (all rows, n, head_dim) to or from the exchange buffer: part i holds rank i's rows. */
+static int pack_rows(struct player *p, void *all, int64_t n, void *buffer, int64_t at, int64_t part, bool unpack,
+                     struct err *err) {
+  int64_t u = p->group->ranks, width = state_of(p)->rows * n * p->model->head_dim;
+  void *there = element_at(p, buffer, at);
+  struct copy_call c = {.extent = {u, 1, 1}, .width = width, .src = unpack ? there : all, .dst = unpack ? all : there};
+  c.src_stride[0] = unpack ? part : width;
+  c.dst_stride[0] = unpack ? width : part;
+  return run_copy(p, c, err);
+}
+
+/* q, k, v between local rows of all heads and all rows of local heads. */
+static int exchange_qkv(struct player *p, void *const local[3], void *const all[3], bool back, struct err *err) {
+  const struct transformer *m = p->model;
+  struct state_1d *s = state_of(p);
+  const int64_t n[3] = {m->heads, m->kv_heads, m->kv_heads}, own[3] = {s->heads, s->kv_heads, s->kv_heads};
+  int64_t unit = s->rows * m->head_dim, part = unit * (s->heads + 2 * s->kv_heads), at = 0;
+  for (int i = 0; i < 3; at += unit * own[i++])
+    if (back ? pack_rows(p, all[i], own[i], s->send, at, part, false, err)
+             : pack_heads(p, local[i], n[i], s->send, at, part, false, err))
+      return -1;
+  if (run_exchange(p, s->send, s->recv, part, err))
+    return -1;
+  at = 0;
+  for (int i = 0; i < 3; at += unit * own[i++])
+    if (back ? pack_heads(p, local[i], n[i], s->recv, at, part, true, err)
+             : pack_rows(p, all[i], own[i], s->recv, at, part, true, err))
+      return -1;
+  return 0;
+}
+
+static int sp_qkv(struct player *p, struct err *err) {
+  struct state_1d *s = state_of(p);
+  struct activations *a = activations_of(p);
+  return exchange_qkv(p, (void *[]){s->local_q, s->local_k, s->local_v}, (void *[]){a->q, a->k, a->v}, false, err);
+}
+
+static int sp_qkv_grad(struct player *p, struct err *err) {
+  struct state_1d *s = state_of(p);
+  return exchange_qkv(p, (void *[]){s->local_q, s->local_k, s->local_v}, (void *[]){s->dq, s->dk, s->dv}, true, err);
+}
+
+static int sp_out(struct player *p, struct err *err) {
+  struct state_1d *s = state_of(p);
+  struct activations *a = activations_of(p);
+  int64_t part = s->rows * s->heads * p->model->head_dim;
+  return run_exchange(p, a->out, s->recv, part, err) ||
+                 pack_heads(p, a->attn, p->model->heads, s->recv, 0, part, true, err)
+             ? -1
+             : 0;
+}
+
+/* The gradient of the attention's output, all rows, stays in `recv`. */
+static int sp_out_grad(struct player *p, struct err *err) {
+  struct state_1d *s = state_of(p);
+  int64_t part = s->rows * s->heads * p->model->head_dim;
+  return pack_heads(p, s->dattn, p->model->heads, s->send, 0, part, false, err) ||
+                 run_exchange(p, s->send, s->recv, part, err)
+             ? -1
+             : 0;
+}
+
+/* ---- forward and backward of a layer ---- */
+
+static struct operator_call norm_call(struct player *p, int64_t rows, const void *x, int weight, void *y, void *rstd) {
+  return (struct operator_call){.kind = OPERATOR_RMSNORM_FORWARD,
+                                .rmsnorm = {.rows = rows,
+                                            .width = p->model->hidden,
+                                            .eps = NORM_EPS,
+                                            .x = x,
+                                            .weight = weights_elements(&p->weights, weight),
+                                            .y = y,
+                                            .rstd = rstd}};
+}
+
+/* Gradient through a norm and past it: into = dnormed through the norm + around. */
+static int norm_backward(struct player *p, const void *x, int weight, void *rstd, const void *around, void *into,
+                         struct err *err) {
+  struct state_1d *s = state_of(p);
+  struct operator_call c = norm_call(p, s->rows, x, weight, NULL, rstd);
+  c.kind = OPERATOR_RMSNORM_BACKWARD;
+  c.rmsnorm.dy = s->dnormed;
+  c.rmsnorm.dx = s->dnormed;
+  c.rmsnorm.dweight = weights_grad(&p->weights, weight);
+  if (run_operator(p, c, err))
+    return -1;
+  return around ? run_residual(p, s->rows * p->model->hidden, s->dnormed, around, into, err) : 0;
+}
+
+static int norm(struct player *p, struct err *err) {
+  struct state_1d *s = state_of(p);
+  struct activations *a = activations_of(p);
+  const int *t = s->layers[p->layer];
+  if (p->backward)
+    return norm_backward(p, s->input[p->layer], t[NORM_1], a->rstd_1, s->dx, s->dx, err);
+  return run_operator(p, norm_call(p, s->rows, s->input[p->layer], t[NORM_1], a->normed_1, a->rstd_1), err);
+}
+
+/* (rows, q k v) to or from q, k, v apart. */
+static int split_qkv(struct player *p, bool join, struct err *err) {
+  const struct transformer *m = p->model;
+  struct state_1d *s = state_of(p);
+  void *const parts[3] = {s->local_q, s->local_k, s->local_v};
+  const int64_t n[3] = {m->heads, m->kv_heads, m->kv_heads};
+  int64_t at = 0, all = qkv_width(m);
+  for (int i = 0; i < 3; i++) {
+    int64_t width = n[i] * m->head_dim;
+    void *whole = element_at(p, s->qkv, at);
+    struct copy_call c = {
+        .extent = {s->rows, 1, 1}, .width = width, .src = join ? parts[i] : whole, .dst = join ? whole : parts[i]};
+    c.src_stride[0] = join ? width : all;
+    c.dst_stride[0] = join ? all : width;
+    if (run_copy(p, c, err))
+      return -1;
+    at += width;
+  }
+  return 0;
+}
+
+static int qkv(struct player *p, struct err *err) {
+  struct state_1d *s = state_of(p);
+  const struct transformer *m = p->model;
+  return linear_forward(p, s->rows, m->hidden, qkv_width(m), activations_of(p)->normed_1, s->layers[p->layer][QKV],
+                        s->qkv, err) ||
+                 split_qkv(p, false, err)
+             ? -1
+             : 0;
+}
+
+static int qkv_dgrad(struct player *p, struct err *err) {
+  struct state_1d *s = state_of(p);
+  const struct transformer *m = p->model;
+  return split_qkv(p, true, err) ||
+                 linear_dgrad(p, s->rows, m->hidden, qkv_width(m), s->qkv, s->layers[p->layer][QKV], s->dnormed, err)
+             ? -1
+             : 0;
+}
+
+static int qkv_wgrad(struct player *p, struct err *err) {
+  struct state_1d *s = state_of(p);
+  const struct transformer *m = p->model;
+  return linear_wgrad(p, s->rows, m->hidden, qkv_width(m), activations_of(p)->normed_1, s->qkv,
+                      s->layers[p->layer][QKV], err);
+}
+
+static int rope(struct player *p, struct err *err) {
+  const struct transformer *m = p->model;
+  struct state_1d *s = state_of(p);
+  struct operator_call c = {.kind = OPERATOR_ROPE,
+                            .rope = {.rows = s->rows,
+                                     .heads = m->heads,
+                                     .head_dim = m->head_dim,
+                                     .base = ROPE_BASE,
+                                     .inverse = p->backward,
+                                     .positions = s->position,
+                                     .x = s->local_q}};
+  if (run_operator(p, c, err))
+    return -1;
+  c.rope.heads = m->kv_heads;
+  c.rope.x = s->local_k;
+  return run_operator(p, c, err);
+}
+
+static int copy_whole(struct player *p, const void *src, void *dst, int64_t n, struct err *err) {
+  return run_copy(p, (struct copy_call){.width = n, .src = src, .dst = dst}, err);
+}
+
+static struct operator_call attention_call(struct player *p) {
+  struct state_1d *s = state_of(p);
+  const struct activations *a = activations_of(p);
+  return (struct operator_call){.kind = OPERATOR_ATTENTION_FORWARD,
+                                .attention = {.batch = s->sequences,
+                                              .heads = s->heads,
+                                              .kv_heads = s->kv_heads,
+                                              .head_dim = p->model->head_dim,
+                                              .q_rows = s->all_rows,
+                                              .kv_rows = s->all_rows,
+                                              .max_q = s->longest,
+                                              .max_kv = s->longest,
+                                              .causal = p->model->causal,
+                                              .scale = 1 / sqrtf((float)p->model->head_dim),
+                                              .cu_seqlens_q = s->cu_seqlens,
+                                              .cu_seqlens_k = s->cu_seqlens,
+                                              .q = a->q,
+                                              .k = a->k,
+                                              .v = a->v,
+                                              .out = a->out,
+                                              .lse = a->lse}};
+}
+
+/* Alone, a rank's local rows and heads are all there are: the exchange is a copy. */
+static int attention(struct player *p, struct err *err) {
+  struct state_1d *s = state_of(p);
+  struct activations *a = activations_of(p);
+  int64_t d = p->model->head_dim, q = s->rows * s->heads * d, kv = s->rows * s->kv_heads * d;
+  bool alone = p->group->ranks == 1;
+  if (alone && (copy_whole(p, s->local_q, a->q, q, err) || copy_whole(p, s->local_k, a->k, kv, err) ||
+                copy_whole(p, s->local_v, a->v, kv, err)))
+    return -1;
+  if (run_operator(p, attention_call(p), err))
+    return -1;
+  return alone ? copy_whole(p, a->out, a->attn, q, err) : 0;
+}
+
+static int attention_backward(struct player *p, struct err *err) {
+  struct state_1d *s = state_of(p);
+  bool alone = p->group->ranks == 1;
+  struct operator_call c = attention_call(p);
+  c.kind = OPERATOR_ATTENTION_BACKWARD;
+  c.attention.dout = alone ? s->dattn : s->recv;
+  c.attention.dq = alone ? s->local_q : s->dq;
+  c.attention.dk = alone ? s->local_k : s->dk;
+  c.attention.dv = alone ? s->local_v : s->dv;
+  c.attention.delta = s->delta;
+  return run_operator(p, c, err);
+}
+
+static int attn_out(struct player *p, struct err *err) {
+  struct state_1d *s = state_of(p);
+  const struct transformer *m = p->model;
+  return linear_forward(p, s->rows, m->heads * m->head_dim, m->hidden, activations_of(p)->attn,
+                        s->layers[p->layer][ATTN_OUT], s->projected, err);
+}
+
+static int attn_out_dgrad(struct player *p, struct err *err) {
+  struct state_1d *s = state_of(p);
+  const struct transformer *m = p->model;
+  return linear_dgrad(p, s->rows, m->heads * m->head_dim, m->hidden, s->dx, s->layers[p->layer][ATTN_OUT], s->dattn,
+                      err);
+}
+
+static int attn_out_wgrad(struct player *p, struct err *err) {
+  struct state_1d *s = state_of(p);
+  const struct transformer *m = p->model;
+  return linear_wgrad(p, s->rows, m->heads * m->head_dim, m->hidden, activations_of(p)->attn, s->dx,
+                      s->layers[p->layer][ATTN_OUT], err);
+}
+
+static int residual_norm(struct player *p, struct err *err) {
+  struct state_1d *s = state_of(p);
+  struct activations *a = activations_of(p);
+  const int *t = s->layers[p->layer];
+  if (p->backward)
+    return norm_backward(p, a->middle, t[NORM_2], a->rstd_2, s->dx, s->dx, err);
+  return run_residual(p, s->rows * p->model->hidden, s->input[p->layer], s->projected, a->middle, err) ||
+                 run_operator(p, norm_call(p, s->rows, a->middle, t[NORM_2], a->normed_2, a->rstd_2), err)
+             ? -1
+             : 0;
+}
+
+static int mlp_up(struct player *p, struct err *err) {
+  struct state_1d *s = state_of(p);
+  struct activations *a = activations_of(p);
+  return linear_forward(p, s->rows, p->model->hidden, up_width(p->model), a->normed_2, s->layers[p->layer][MLP_UP],
+                        a->up, err);
+}
+
+static int mlp_up_dgrad(struct player *p, struct err *err) {
+  struct state_1d *s = state_of(p);
+  return linear_dgrad(p, s->rows, p->model->hidden, up_width(p->model), s->dup, s->layers[p->layer][MLP_UP], s->dnormed,
+                      err);
+}
+
+static int mlp_up_wgrad(struct player *p, struct err *err) {
+  struct state_1d *s = state_of(p);
+  return linear_wgrad(p, s->rows, p->model->hidden, up_width(p->model), activations_of(p)->normed_2, s->dup,
+                      s->layers[p->layer][MLP_UP], err);
+}
+
+static int activation(struct player *p, struct err *err) {
+  struct state_1d *s = state_of(p);
+  struct activations *a = activations_of(p);
+  const struct transformer *m = p->model;
+  struct operator_call c = {.kind = p->backward ? OPERATOR_GELU_BACKWARD : OPERATOR_GELU_FORWARD};
+  if (m->mlp_matrices == 3) {
+    c.kind = p->backward ? OPERATOR_SWIGLU_BACKWARD : OPERATOR_SWIGLU_FORWARD;
+    c.swiglu = (struct swiglu_call){s->rows, m->ffn, a->up, a->act, s->dact, s->dup};
+  } else {
+    c.gelu = (struct gelu_call){s->rows * m->ffn, a->up, a->act, s->dact, s->dup};
+  }
+  return run_operator(p, c, err);
+}
+
+static int mlp_down(struct player *p, struct err *err) {
+  struct state_1d *s = state_of(p);
+  return linear_forward(p, s->rows, p->model->ffn, p->model->hidden, activations_of(p)->act,
+                        s->layers[p->layer][MLP_DOWN], s->projected, err);
+}
+
+static int mlp_down_dgrad(struct player *p, struct err *err) {
+  struct state_1d *s = state_of(p);
+  return linear_dgrad(p, s->rows, p->model->ffn, p->model->hidden, s->dx, s->layers[p->layer][MLP_DOWN], s->dact, err);
+}
+
+static int mlp_down_wgrad(struct player *p, struct err *err) {
+  struct state_1d *s = state_of(p);
+  return linear_wgrad(p, s->rows, p->model->ffn, p->model->hidden, activations_of(p)->act, s->dx,
+                      s->layers[p->layer][MLP_DOWN], err);
+}
+
+/* The gradient runs on through both branches: nothing to compute backward. */
+static int residual(struct player *p, struct err *err) {
+  struct state_1d *s = state_of(p);
+  if (p->backward)
+    return 0;
+  return run_residual(p, s->rows * p->model->hidden, activations_of(p)->middle, s->projected, s->input[p->layer + 1],
+                      err);
+}
+
+/* ---- before and after the layers ---- */
+
+static struct operator_call embedding_call(struct player *p) {
+  struct state_1d *s = state_of(p);
+  bool learned = s->positions_table >= 0;
+  return (struct operator_call){
+      .kind = OPERATOR_EMBEDDING_FORWARD,
+      .embedding = {.rows = s->rows,
+                    .width = p->model->hidden,
+                    .tokens = s->token,
+                    .positions = learned ? s->position : NULL,
+                    .table = weights_elements(&p->weights, s->embedding),
+                    .position_table = learned ? weights_elements(&p->weights, s->positions_table) : NULL,
+                    .out = s->input[0]}};
+}
+
+static int embedding(struct player *p, struct err *err) { return run_operator(p, embedding_call(p), err); }
+
+static int embedding_backward(struct player *p, struct err *err) {
+  struct state_1d *s = state_of(p);
+  struct operator_call c = embedding_call(p);
+  c.kind = OPERATOR_EMBEDDING_BACKWARD;
+  c.embedding.dout = s->dx;
+  c.embedding.dtable = weights_grad(&p->weights, s->embedding);
+  if (s->positions_table >= 0)
+    c.embedding.dposition_table = weights_grad(&p->weights, s->positions_table);
+  return run_operator(p, c, err);
+}
+
+static int final_norm(struct player *p, struct err *err) {
+  struct state_1d *s = state_of(p);
+  return run_operator(p, norm_call(p, s->rows, s->input[p->model->layers], s->final_norm, s->normed, s->rstd), err);
+}
+
+static int final_norm_backward(struct player *p, struct err *err) {
+  struct state_1d *s = state_of(p);
+  if (norm_backward(p, s->input[p->model->layers], s->final_norm, s->rstd, NULL, NULL, err))
+    return -1;
+  return copy_whole(p, s->dnormed, s->dx, s->rows * p->model->hidden, err);
+}
+
+static int head(struct player *p, struct err *err) {
+  struct state_1d *s = state_of(p);
+  return linear_forward(p, s->rows, p->model->hidden, p->model->vocab, s->normed, s->head, s->logits, err);
+}
+
+/* Loss and its gradient. Inside a micro-batch every real token weighs the same. */
+static int cross_entropy(struct player *p, struct err *err) {
+  struct state_1d *s = state_of(p);
+  double per_token = p->mb->weight / (double)s->real_tokens;
+  struct operator_call c = {.kind = OPERATOR_CROSS_ENTROPY_FORWARD,
+                            .cross_entropy = {.rows = s->rows,
+                                              .vocab = p->model->vocab,
+                                              .x = s->logits,
+                                              .targets = s->target,
+                                              .loss = s->loss,
+                                              .lse = s->lse,
+                                              .scale = (float)per_token,
+                                              .dx = s->logits}};
+  float *loss = xmalloc(size_mul((size_t)s->rows, sizeof *loss));
+  int rc = run_operator(p, c, err) || device_copy(p->device, loss, s->loss, (size_t)s->rows * sizeof *loss, err);
+  double sum = 0;
+  for (int64_t i = 0; rc == 0 && i < s->rows; i++)
+    sum += loss[i];
+  free(loss);
+  if (rc == 0 && !isfinite(sum))
+    rc = err_set(err, "the loss is not a number");
+  p->loss += per_token * sum;
+  c.kind = OPERATOR_CROSS_ENTROPY_BACKWARD;
+  return rc || run_operator(p, c, err) ? -1 : 0;
+}
+
+static int head_dgrad(struct player *p, struct err *err) {
+  struct state_1d *s = state_of(p);
+  return linear_dgrad(p, s->rows, p->model->hidden, p->model->vocab, s->logits, s->head, s->dnormed, err);
+}
+
+static int head_wgrad(struct player *p, struct err *err) {
+  struct state_1d *s = state_of(p);
+  return linear_wgrad(p, s->rows, p->model->hidden, p->model->vocab, s->normed, s->logits, s->head, err);
+}
+
+static int nothing(struct player *p, struct err *err) {
+  (void)p;
+  (void)err;
+  return 0;
+}
+
+static const struct action actions[] = {
+    {"embedding", embedding},
+    {"norm", norm},
+    {"qkv", qkv},
+    {"rope", rope},
+    {"sp_qkv", sp_qkv},
+    {"attention", attention},
+    {"sp_out", sp_out},
+    {"attn_out", attn_out},
+    {"residual_norm", residual_norm},
+    {"mlp_up", mlp_up},
+    {"activation", activation},
+    {"mlp_down", mlp_down},
+    {"residual", residual},
+    {"final_norm", final_norm},
+    {"head", head},
+    {"cross_entropy", cross_entropy},
+    {"head_dgrad", head_dgrad},
+    {"head_wgrad", head_wgrad},
+    {"final_norm_backward", final_norm_backward},
+    {"mlp_down_dgrad", mlp_down_dgrad},
+    {"mlp_down_wgrad", mlp_down_wgrad},
+    {"mlp_up_dgrad", mlp_up_dgrad},
+    {"mlp_up_wgrad", mlp_up_wgrad},
+    {"attn_out_dgrad", attn_out_dgrad},
+    {"attn_out_wgrad", attn_out_wgrad},
+    {"sp_out_grad", sp_out_grad},
+    {"attention_backward", attention_backward},
+    {"sp_qkv_grad", sp_qkv_grad},
+    {"qkv_dgrad", qkv_dgrad},
+    {"qkv_wgrad", qkv_wgrad},
+    {"embedding_backward", embedding_backward},
+    {"gradient_copy", nothing}, /* weight gradients are accumulated in fp32 by their GEMMs */
+    {NULL, NULL},
+};
+
+/* After the head the head's gradients are complete, inside a backward loop the layer's, at the end the rest. */
+static int range(const struct player *p) {
+  const struct state_1d *s = state_of(p);
+  if (p->place == SECTION_BACKWARD)
+    return 1 + p->layer;
+  return p->place == SECTION_TURN ? s->range_head : s->range_rest;
+}
+
+const struct model_actions model_1d = {
+    .build = build, .begin = begin, .release = release, .range = range, .actions = actions};
