@@ -7,8 +7,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { ROPE_MAX_DIM = 512 };
+
 struct rope_call {
-  int64_t rows, heads, head_dim; /* head_dim even */
+  int64_t rows, heads, head_dim; /* head_dim even, at most ROPE_MAX_DIM */
   float base;                    /* 10000 as a rule */
   bool inverse;
   const int32_t *positions; /* (rows), on the device */

@@ -1,0 +1,91 @@
+#include "kernels/communicator.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/communicator_table.h"
+
+static const struct communicator_kind *const kinds[] = {&communicator_mpi, &communicator_nccl, &communicator_self};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+const char *communicator_op_name(enum communicator_op op) {
+  static const char *const names[COMMUNICATOR_OPS] = {"all_reduce", "all_gather", "reduce_scatter",
+                                                      "all_to_all", "send_recv",  "barrier"};
+  ASSERT((unsigned)op < COMMUNICATOR_OPS);
+  return names[op];
+}
+
+/* Set by mpirun of Open MPI, MPICH and Intel MPI, and by srun. */
+bool communicator_launched(void) {
+  static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK", "PMIX_RANK"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (getenv(names[i]))
+      return true;
+  return false;
+}
+
+static const struct communicator_kind *choose(const struct device *device) {
+  if (!communicator_launched())
+    return &communicator_self;
+  return device->kind->element == ELEMENT_BF16 ? &communicator_nccl : &communicator_mpi;
+}
+
+static const struct communicator_kind *find(const char *name) {
+  for (int i = 0; i < KINDS; i++)
+    if (strcmp(kinds[i]->name, name) == 0)
+      return kinds[i];
+  return NULL;
+}
+
+int communicator_open(struct communicator **out, const char *kind, struct device *device, struct err *err) {
+  *out = NULL;
+  const struct communicator_kind *chosen = kind ? find(kind) : choose(device);
+  if (!chosen)
+    return err_usage(err, "no communicator '%s'; there are: mpi, nccl, self", kind);
+  return chosen->open(out, device, err);
+}
+
+void communicator_list(FILE *out) {
+  for (int i = 0; i < KINDS; i++)
+    fprintf(out, "%s\n", kinds[i]->name);
+}
+
+void communicator_close(struct communicator *world) {
+  if (!world)
+    return;
+  for (int i = 0; i < COMMUNICATOR_MAX_GROUPS; i++)
+    if (world->groups[i])
+      world->groups[i]->kind->close(world->groups[i]);
+  world->kind->close(world);
+}
+
+int communicator_group(struct communicator *world, int ranks, struct communicator **out, struct err *err) {
+  int log2 = 0;
+  while (log2 + 1 < COMMUNICATOR_MAX_GROUPS && 1 << log2 < ranks)
+    log2++;
+  *out = world;
+  if (ranks == world->ranks)
+    return 0;
+  ASSERT(1 << log2 == ranks && ranks < world->ranks);
+  if (world->rank / ranks * ranks + ranks > world->ranks)
+    return err_set(err, "communicator %s: rank %d is in no aligned group of %d, as there are only %d ranks",
+                   world->kind->name, world->rank, ranks, world->ranks);
+  if (!world->groups[log2] && world->kind->split(world, ranks, &world->groups[log2], err))
+    return -1;
+  *out = world->groups[log2];
+  return 0;
+}
+
+int communicator_run(struct communicator *c, const struct communicator_call *call, struct err *err) {
+  ASSERT((unsigned)call->op < COMMUNICATOR_OPS && call->count >= 0);
+  ASSERT(call->op != COMMUNICATOR_SEND_RECV || (call->shift >= 0 && call->shift < c->ranks));
+  ASSERT(!call->send_counts == !call->recv_counts);
+  ASSERT(!call->send_counts || call->op == COMMUNICATOR_ALL_TO_ALL);
+  return c->kind->run(c, call, err);
+}
+
+int communicator_failed(const struct communicator *c, const struct communicator_call *call, struct err *err) {
+  return err_prefix(err, "communicator %s, rank %d of %d: %s of %lld %s numbers", c->kind->name, c->rank, c->ranks,
+                    communicator_op_name(call->op), (long long)call->count,
+                    call->element == ELEMENT_BF16 ? "bf16" : "fp32");
+}
