@@ -41,9 +41,7 @@ struct execution {
   struct communicator *world;
   struct execute_plan plan;
   struct executor *executor;
-  struct device *single_device; /* --verify, on rank 0 */
-  struct communicator *single_world;
-  struct executor *single;
+  struct executor *single; /* --verify, on rank 0 */
   struct watchdog *watchdog;
   struct timeline timeline;
   struct row *rows;
@@ -217,10 +215,10 @@ static int open_single(struct execution *x, struct err *err) {
   if (!x->request->verify || x->world->rank != 0)
     return 0;
   struct execute_options options = x->request->options;
+  struct communicator *alone;
   options.zero = 0;
-  return device_open(&x->single_device, x->request->device, x->device->index, err) ||
-                 communicator_open(&x->single_world, "self", x->single_device, err) ||
-                 executor_open(&x->single, &x->plan.model, &options, x->single_world, err)
+  return communicator_group(x->world, 1, &alone, err) ||
+                 executor_open(&x->single, &x->plan.model, &options, alone, err)
              ? -1
              : 0;
 }
@@ -258,8 +256,6 @@ static void close_all(struct execution *x) {
   if (x->csv)
     fclose(x->csv);
   executor_close(x->single);
-  communicator_close(x->single_world);
-  device_close(x->single_device);
   executor_close(x->executor);
   if (x->plan.engine)
     execute_plan_close(&x->plan);
