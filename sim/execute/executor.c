@@ -178,15 +178,15 @@ static bool is_in(const struct execute_group *g, int rank) {
 
 static int play_groups(struct executor *x, struct err *err) {
   const struct execute_step *in = x->in;
+  bool every = in->posts_every_micro_batch && x->options.is_virtual; /* real gradients add up on their rank */
   int rank = x->player.world->rank, last = -1;
   for (int g = 0; g < in->n_groups; g++)
     last = is_in(&in->groups[g], rank) ? g : last;
   for (int g = 0; g <= last; g++)
     for (int i = 0; is_in(&in->groups[g], rank) && i < in->groups[g].n_micro_batches; i++)
-      if (play_micro_batch(x, &in->groups[g], i,
-                           g == last && (in->posts_every_micro_batch || i + 1 == in->groups[g].n_micro_batches), err))
+      if (play_micro_batch(x, &in->groups[g], i, g == last && (every || i + 1 == in->groups[g].n_micro_batches), err))
         return -1;
-  if (last < 0) /* an idle rank joins the reductions, in the order that every program has */
+  if (last < 0 && !x->options.is_virtual) /* an idle rank joins the reductions, in the order that every program has */
     return play_program(x, in->groups[0].micro_batches[0].program, PLAY_POSTS, err);
   return 0;
 }
@@ -217,8 +217,10 @@ static int play_tail(struct executor *x, struct execute_result *r, struct err *e
   x->micro_batch = -1;
   x->first_rank = 0;
   x->sp = x->player.world->ranks;
-  if (x->options.is_virtual)
+  if (x->options.is_virtual) {
+    virtual_join_rest(&x->clock, x->in);
     virtual_wait(&x->clock, x->in, 0);
+  }
   for (size_t i = 0; i < tail->n_ops; i++) {
     const struct op *op = &tail->ops[i];
     int64_t from = wall_clock_ns();

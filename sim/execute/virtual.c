@@ -172,14 +172,22 @@ static void settle(struct virtual_clock *v, const struct execute_step *step, int
   }
 }
 
+static void join(struct virtual_clock *v, const struct execute_step *step, int64_t arrival_ns) {
+  if (v->begun - v->settled == VIRTUAL_MAX_PENDING)
+    settle(v, step, v->settled + 1);
+  ranks_begin(v->ranks, v->begun++, arrival_ns);
+}
+
 void virtual_post(struct virtual_clock *v, const struct execute_step *step) {
   v->posted++;
-  while (v->begun < step->n_collectives && step->collectives[v->begun].after_post <= v->posted) {
-    if (v->begun - v->settled == VIRTUAL_MAX_PENDING)
-      settle(v, step, v->settled + 1);
-    ranks_begin(v->ranks, v->begun++, v->cursor_ns);
-  }
+  while (v->begun < step->n_collectives && step->collectives[v->begun].after_post <= v->posted)
+    join(v, step, v->cursor_ns);
   settle(v, step, 0);
+}
+
+void virtual_join_rest(struct virtual_clock *v, const struct execute_step *step) {
+  while (v->begun < step->n_collectives)
+    join(v, step, 0);
 }
 
 void virtual_wait(struct virtual_clock *v, const struct execute_step *step, int64_t lag) {

@@ -28,6 +28,8 @@ void virtual_work(struct virtual_clock *v, double seconds);
 void virtual_exchange(struct virtual_clock *v, int sp, double seconds);
 /* A gradient post: joins the collectives that are due after it, which run beside what follows. */
 void virtual_post(struct virtual_clock *v, const struct execute_step *step);
+/* This rank has no more micro-batches: the collectives of those that others still run do not wait for it. */
+void virtual_join_rest(struct virtual_clock *v, const struct execute_step *step);
 /* For all that were joined but the last `lag`. */
 void virtual_wait(struct virtual_clock *v, const struct execute_step *step, int64_t lag);
 double virtual_elapsed_s(const struct virtual_clock *v); /* by the wall clock */
