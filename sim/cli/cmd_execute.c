@@ -154,6 +154,8 @@ static int finish(struct request *r, const struct parsed *p, struct err *err) {
                      "of the gradient");
   if (!r->device)
     return err_usage(err, "execute: --device is required: cpu, cuda or virtual");
+  if (strcmp(r->device, "cpu") != 0 && strcmp(r->device, "cuda") != 0 && strcmp(r->device, "virtual") != 0)
+    return err_usage(err, "execute: unknown device '%.60s' (cpu, cuda, virtual)", r->device);
   r->options = (struct execute_options){.is_virtual = strcmp(r->device, "virtual") == 0,
                                         .seed = (uint64_t)p->seed,
                                         .optimizer = sgd ? OPTIMIZER_SGD : OPTIMIZER_ADAMW,
@@ -205,7 +207,8 @@ static int open_csv(struct execution *x, struct err *err) {
   if (!x->request->csv || x->world->rank != 0)
     return 0;
   x->csv = fopen(x->request->csv, "w");
-  if (!x->csv || fprintf(x->csv, "iteration,predicted_time_s,measured_time_s,tokens,loss,grad_norm\n") < 0)
+  if (!x->csv || fprintf(x->csv, "iteration,predicted_time_s,measured_time_s,tokens,loss,grad_norm\n") < 0 ||
+      fflush(x->csv) != 0)
     return err_set(err, "execute: cannot write '%s'", x->request->csv);
   return 0;
 }
@@ -217,19 +220,23 @@ static int open_single(struct execution *x, struct err *err) {
   struct execute_options options = x->request->options;
   struct communicator *alone;
   options.zero = 0;
-  return communicator_group(x->world, 1, &alone, err) ||
-                 executor_open(&x->single, &x->plan.model, &options, alone, err)
+  return communicator_group(x->world, 1, &alone, err) || executor_open(&x->single, &x->plan.model, &options, alone, err)
              ? -1
              : 0;
 }
 
-/* Which GPU of this machine: as mpirun numbers this machine's ranks. */
-static int local_rank(void) {
-  const char *names[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"};
-  for (int i = 0; i < 3; i++)
+/* A number that mpirun or srun gave this process in one of these variables; 0 without. */
+static int launcher_number(const char *const *names, int n) {
+  for (int i = 0; i < n; i++)
     if (getenv(names[i]))
       return atoi(getenv(names[i]));
   return 0;
+}
+
+/* Which GPU of this machine: as its ranks are numbered. */
+static int local_rank(void) {
+  static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"};
+  return launcher_number(names, 3);
 }
 
 static int open_all(struct execution *x, struct err *err) {
@@ -472,9 +479,10 @@ static int print(struct execution *x, struct err *err) {
 }
 
 /* All ranks may have failed alike: the lowest speaks, and mpirun ends the others when it has left. */
-_Noreturn static void fail(const struct execution *x, const struct err *err) {
-  int rank = x->world ? x->world->rank : 0;
-  struct timespec pause = {0, 100000000L * (rank < 9 ? rank : 9)};
+_Noreturn static void fail(const struct err *err) {
+  static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"};
+  int rank = launcher_number(names, 4);
+  struct timespec pause = {rank == 0 ? 0 : rank < 4 ? 1 + rank : 5, 0};
   nanosleep(&pause, NULL);
   int code = cli_fail(err);
   fflush(NULL);
@@ -487,13 +495,13 @@ int cmd_execute(int argc, char **argv) {
   struct err err = {.set = false};
   bool want_help = false;
   if (parse(argc, argv, &r, &want_help, &err))
-    return cli_fail(&err);
+    fail(&err);
   if (want_help) {
     help(stdout);
     return 0;
   }
   if (open_all(&x, &err) || play(&x, &err) || write_timeline(&x, &err) || print(&x, &err))
-    fail(&x, &err);
+    fail(&err);
   close_all(&x);
   return 0;
 }
