@@ -53,9 +53,8 @@ struct framework {
   int grad_buffers;            /* buffers of that size held beside the gradients while they are reduced */
   double host_copy_bytes_per_text_token; /* 2D: caption bytes copied from the host per caption token and channel */
   double logits_bytes;          /* per token and vocabulary entry between head and loss, forward and backward */
-  double attention_time_factor; /* 2D: time of this framework's attention kernels relative to the measured rows
-                                   (FlashAttention 3 and cuDNN); not applied by operation.h */
-  enum attention_kernel attention_kernel; /* 1D; see framework_attention_factor */
+  enum attention_kernel attention_kernel; /* see framework_attention_factor; not applied by operation.h */
+  int64_t cross_attention_rows; /* 2D: with more local rows, cross-attention runs sample by sample; 0: never */
   double gather_bytes_per_param;          /* zero 3: 2, or 4 where weights are gathered in fp32 and cast afterwards */
   /* Memory traffic of whole weights and gradients under zero 3, per parameter and gather or reduction, that is no GEMM
    * operand: copies out of the gather buffer and casts; before a reduction, besides writing its input. */

@@ -130,6 +130,17 @@ static int64_t logits_bytes(const struct system *s, const struct rows *rows) {
   return (int64_t)ceil(per_logit * (double)s->model->vocab * (double)tokens);
 }
 
+/* What the published profile adds for captions and modulation beyond what exists; see memory.h. */
+#define PROFILED_LAYERS 2
+
+static int64_t repeated_inputs_bytes(const struct system *s, const struct rows *rows, const struct microbatch *mb) {
+  const struct transformer *m = s->model;
+  if (!m->is_2d)
+    return 0;
+  const int64_t blocks = 2 * int64_max(0, m->layers - PROFILED_LAYERS);
+  return blocks * hidden_bytes(s, 1, rows->text + 2 * 6 * mb->batch);
+}
+
 struct memory_parts memory_parts(const struct system *s, int sp, const struct microbatch *mb, bool unequal_counts) {
   struct memory_parts p = {0};
   const struct rows rows = rows_of(s, sp, mb);
@@ -147,7 +158,10 @@ struct memory_parts memory_parts(const struct system *s, int sp, const struct mi
   }
   p.working_bytes = working + gathered_bytes(s) + reduction_bytes(s);
   p.logits_bytes = logits_bytes(s, &rows);
-  p.reserve_bytes = params_reserve_bytes(s->params);
+  if (s->parallel.memory_rule == MEMORY_PUBLISHED)
+    p.activations_bytes += repeated_inputs_bytes(s, &rows, mb);
+  else
+    p.reserve_bytes = params_reserve_bytes(s->params);
   p.total_bytes = p.weights_bytes + p.gradients_bytes + p.optimizer_bytes + p.activations_bytes + p.working_bytes +
                   p.logits_bytes + p.reserve_bytes;
   return p;

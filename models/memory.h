@@ -18,6 +18,11 @@
  * 192k tokens (measured 16.3, 25.8, 95.7); zero 2 without recomputation at 8k: 99.3 GiB (measured 99). Saved per layer:
  * Llama-3.1-8B 28.0 copies (28.0), Qwen3-4B 38.2 (38.0). More: dcpsim calibrate check --training. */
 
+/* MEMORY_PUBLISHED: what the published DCP's profile says, which decides its batches. It runs the first two layers (2D:
+ * pairs of blocks), takes the allocator's peak, so neither context nor communicators (reserve 0), and adds for every
+ * further block all its inputs that need a gradient: the hidden state, and in 2D also captions and the two modulation
+ * tensors (6 * hidden per sample each), although those exist once: 36 MB per sample of STDiT3 whatever the SP degree. */
+
 struct memory_parts {
   int64_t weights_bytes, gradients_bytes, optimizer_bytes; /* states on this rank after sharding */
   int64_t activations_bytes; /* saved for backward: kept blocks, recomputed blocks' inputs, embeddings */

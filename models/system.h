@@ -14,6 +14,9 @@
 enum sp_kind { SP_ULYSSES, SP_RING, SP_DSP };
 const char *sp_kind_name(enum sp_kind k);
 
+/* How planned memory is counted: as a rank will need it, or as the profile of the published DCP does (memory.h). */
+enum memory_rule { MEMORY_MODELLED, MEMORY_PUBLISHED };
+
 struct parallel {
   int zero;        /* 0..3 */
   bool shard_node; /* shard within a node, all-reduce across (HSDP) */
@@ -21,6 +24,7 @@ struct parallel {
   int grad_bytes;     /* 2 or 4 per parameter */
   int64_t head_chunk; /* tokens per chunk of head + loss; 0 = whole */
   bool offload_optimizer;
+  enum memory_rule memory_rule;
 };
 
 struct system {

@@ -25,6 +25,7 @@ struct printer {
   FILE *out;
   struct json_writer *w; /* NULL: a table */
   int64_t iterations;
+  FILE *profile; /* NULL: not asked for */
 };
 
 static double frac(double part, double whole) { return whole > 0 ? part / whole : 0; }
@@ -122,6 +123,11 @@ static void print_iteration(void *context, const struct profile *profile, const 
   p->iterations++;
 }
 
+static void print_profile(void *context, const struct profile *profile) {
+  const struct printer *p = context;
+  profile_write(p->profile, profile);
+}
+
 /* ---- The plan ---- */
 
 static void print_head(struct printer *p, const struct experiment *x) {
@@ -163,19 +169,34 @@ static void print_totals(struct printer *p, const struct experiment_plan *plan, 
   fputc('\n', p->out);
 }
 
+static int print_plan(struct printer *p, const struct experiment *x, struct err *err) {
+  struct experiment_plan plan = {
+      .context = p, .profile = p->profile ? print_profile : NULL, .iteration = print_iteration};
+  struct policy_result result;
+  if (p->profile && !(x->policies[0]->flags & POLICY_BUCKETED))
+    return err_usage(err, "plan: --save-profile: policy '%s' plans without bucket times", x->policies[0]->name);
+  print_head(p, x);
+  if (experiment_plan(x, &plan, &result, err) < 0)
+    return -1;
+  print_totals(p, &plan, &result);
+  return 0;
+}
+
 static int plan_from_models(const struct experiment_options *o, FILE *out, struct err *err) {
   struct experiment x;
   struct json_writer w = {.file = out};
-  struct printer p = {.out = out, .w = o->json ? &w : NULL};
-  struct experiment_plan plan = {.context = &p, .iteration = print_iteration};
-  struct policy_result result;
-  if (experiment_open(&x, o, err) < 0)
+  struct output profile = {0};
+  int rc = -1;
+  if (o->save_profile && output_open(&profile, o->save_profile, err) < 0)
     return -1;
-  print_head(&p, &x);
-  int rc = experiment_plan(&x, &plan, &result, err);
-  if (rc == 0)
-    print_totals(&p, &plan, &result);
-  experiment_close(&x);
+  struct printer p = {.out = out, .w = o->json ? &w : NULL, .profile = profile.file};
+  if (experiment_open(&x, o, err) == 0) {
+    rc = print_plan(&p, &x, err);
+    experiment_close(&x);
+  }
+  if (rc == 0 && o->save_profile)
+    rc = output_commit(&profile, err);
+  output_discard(&profile);
   return rc;
 }
 
@@ -191,6 +212,8 @@ static int plan_from_profile(const struct experiment_options *o, FILE *out, stru
                                    .seed = (uint64_t)o->seed};
   if (o->trace || o->model || o->cluster)
     return err_usage(err, "plan: --profile already says what --trace, --model and --cluster would");
+  if (o->save_profile)
+    return err_usage(err, "plan: --save-profile writes modelled bucket times, --profile brings measured ones");
   return plan_profile_run(&p, out, err);
 }
 

@@ -34,6 +34,8 @@ static int check_stdout(const struct experiment_options *o, struct err *err) {
 static int check_options(const struct experiment_options *o, struct err *err) {
   if (o->profile)
     return err_usage(err, "simulate: 'profile' is for plan: simulating needs the models");
+  if (o->save_profile)
+    return err_usage(err, "simulate: 'save_profile' is for plan");
   if (o->offload)
     return err_usage(err,
                      "simulate: --offload %s: how long an optimizer on the host takes is not modelled, so there "

@@ -55,7 +55,10 @@ static int load_system(struct experiment *x, struct err *err) {
                                                                                          : SP_DSP,
                                            .grad_bytes = strcmp(o->grad_dtype, "fp32") == 0 ? 4 : 2,
                                            .head_chunk = o->head_chunk,
-                                           .offload_optimizer = o->offload != NULL}};
+                                           .offload_optimizer = o->offload != NULL,
+                                           .memory_rule = strcmp(o->memory_rule, "published") == 0
+                                                              ? MEMORY_PUBLISHED
+                                                              : MEMORY_MODELLED}};
   x->memory_cap_bytes = memory_cap_bytes(&x->system, o->memory_cap_frac);
   return x->system.framework ? 0 : -1;
 }

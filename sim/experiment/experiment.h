@@ -126,6 +126,7 @@ int experiment_run(const struct experiment *x, struct experiment_outputs *output
  * times; *result has counts, tokens, sp; its time is the planned one. */
 struct experiment_plan {
   void *context;
+  void (*profile)(void *context, const struct profile *profile); /* once, before the iterations; may be NULL */
   void (*iteration)(void *context, const struct profile *profile, const struct plan_iteration *it);
   double time_s, imbalance_s;
 };

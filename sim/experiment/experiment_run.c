@@ -271,7 +271,11 @@ int experiment_plan(const struct experiment *x, struct experiment_plan *plan, st
     return -1;
   for (int pass = t.n_sps > 1 ? 0 : 1; pass < 2; pass++) /* several degrees: the best by planned time goes again */
     for (int k = 0; k < (pass == 0 ? t.n_sps : 1); k++) {
-      struct experiment_plan trial = {.context = plan->context, .iteration = pass == 0 ? NULL : plan->iteration};
+      struct experiment_plan trial = {.context = plan->context};
+      if (pass == 1) {
+        trial.profile = plan->profile;
+        trial.iteration = plan->iteration;
+      }
       struct job j = {.x = x,
                       .sp = pass == 0 || t.n_sps == 1 ? t.sps[k] : best.sp,
                       .holds_all = t.holds_all,

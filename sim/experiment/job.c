@@ -181,6 +181,8 @@ static int run_open(struct run *r, struct job *j) {
                             .seed = j->seed};
   if (lanes_init(r, j) < 0)
     return -1;
+  if (j->plan && j->plan->profile)
+    j->plan->profile(j->plan->context, &r->setup.profile);
   if (j->plan)
     in.costs = (struct policy_costs){&r->lane->cache, padded_time_s, packed_time_s};
   started_ns = wall_clock_ns();
@@ -497,7 +499,8 @@ static void finish_schedule(const struct run *r) {
                                 .memory_cap_bytes = x->memory_cap_bytes,
                                 .grad_bytes = x->system.parallel.grad_bytes,
                                 .head_chunk = x->system.parallel.head_chunk,
-                                .offload_optimizer = x->system.parallel.offload_optimizer};
+                                .offload_optimizer = x->system.parallel.offload_optimizer,
+                                .memory_rule = x->system.parallel.memory_rule};
   snprintf(h->policy, sizeof h->policy, "%s", r->policy->name);
   snprintf(h->trace, sizeof h->trace, "%s", x->trace.name);
   snprintf(h->model, sizeof h->model, "%s", x->options.model);

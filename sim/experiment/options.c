@@ -57,6 +57,8 @@ static const struct option_spec specs[] = {
     {"no-shuffle", 0, NULL, TYPE_FLAG, AT(no_shuffle), .commands = BOTH, .help = "samples arrive in file order"},
     {"profile", 0, "FILE", TYPE_TEXT, AT(profile), .unset = "the cost models", .commands = OPTIONS_PLAN,
      .help = "measured bucket times (dcpsim.profile/1); then no trace, model or cluster"},
+    {"save-profile", 0, "FILE", TYPE_TEXT, AT(save_profile), .unset = "none", .commands = OPTIONS_PLAN,
+     .help = "write the bucket times that the policy plans with, as --profile reads them"},
     {"format", 0, "NAME", TYPE_TEXT, AT(format), .unset = "by content", .commands = BOTH,
      .help = "format of the trace (see: dcpsim list formats)"},
     {"column", 0, "NAME", TYPE_TEXT, AT(column), .unset = "the first known one", .commands = BOTH,
@@ -110,6 +112,9 @@ static const struct option_spec specs[] = {
      .max = 4e9, .commands = BOTH, .help = "samples of one optimizer step (megatron_*)"},
     {"pick", 0, "RULE", TYPE_TEXT, AT(pick), .unset = "published; deterministic with --no-shuffle",
      .values = "published|proportional|deterministic", .commands = BOTH, .help = "which bucket is taken next (dcp_*)"},
+    {"search", 0, "RULE", TYPE_TEXT, AT(search), .initial = "all", .values = "all|published", .commands = BOTH,
+     .help = "which batches dcp_* profile at each SP degree: all that fit; published: from a quarter of the batch that "
+             "did not fit at the degree before"},
     {"max-gas", 0, "N", TYPE_INT, AT(max_gas), .initial = "5", .min = 1, .max = 1e6, .commands = BOTH,
      .help = "accumulation: micro-batches of the slowest group, at most (dcp_inter, dcp)"},
     {"min-gas", 0, "N", TYPE_INT, AT(min_gas), .unset = "2 for dcp_inter, 15 for dcp", .min = 1, .max = 1e6,
@@ -120,6 +125,10 @@ static const struct option_spec specs[] = {
     {"memory-cap-frac", 0, "X", TYPE_REAL, AT(memory_cap_frac), .initial = "0.9", .min = 0.01, .max = 1,
      .commands = BOTH, .group = "Memory",
      .help = "fraction of device memory that the peak may reach (published comparisons use 0.7)"},
+    {"memory-rule", 0, "RULE", TYPE_TEXT, AT(memory_rule), .initial = "modelled", .values = "modelled|published",
+     .commands = BOTH,
+     .help = "what is counted against the cap: memory as modelled, or as the published DCP's profile counts it "
+             "(captions once per block, no reserve)"},
     {"recompute", 0, "RULE", TYPE_TEXT, AT(recompute), .unset = "full; adaptive for dcp",
      .values = "full|none|adaptive", .commands = BOTH, .help = "which layers recompute their activations"},
     {"round-gib", 0, NULL, TYPE_FLAG, AT(round_gib), .commands = BOTH,
@@ -760,7 +769,7 @@ static bool differs(const struct experiment_options *o, const struct option_spec
 void options_differences(const struct experiment_options *o, char *buf, size_t size) {
   static const char *const shown_elsewhere[] = {
       "trace",  "model",    "cluster",  "params",  "policy", "baseline",        "seed", "json", "explain", "csv",
-      "result", "schedule", "timeline", "threads", "epoch",  "memory-cap-frac", NULL};
+      "result", "schedule", "timeline", "threads", "epoch",  "memory-cap-frac", "save-profile", NULL};
   size_t at = 0;
   buf[0] = '\0';
   for (int i = 0; i < N_SPECS && at < size; i++) {

@@ -27,7 +27,8 @@ struct experiment_options {
   char *baseline; /* NULL: bucket, else the first named */
   int64_t seed, seeds, draws;
   bool no_shuffle;
-  char *profile; /* plan only: measured bucket times */
+  char *profile;      /* plan only: measured bucket times */
+  char *save_profile; /* plan only: where to write the modelled ones; NULL: nowhere */
   /* how much */
   bool epoch;
   int64_t steps;      /* 0: to the end of the trace */
@@ -51,10 +52,12 @@ struct experiment_options {
   int64_t rank_tokens;      /* 0: from the cap */
   int64_t global_batch;     /* 0: by tokens_per_step, or 2 per GPU */
   char *pick;               /* NULL: published, or deterministic with no_shuffle */
+  char *search;             /* all | published */
   int64_t max_gas, min_gas; /* min_gas 0: the policy's */
   char *weighting;
   /* memory */
   double memory_cap_frac;
+  char *memory_rule;
   char *recompute; /* NULL: full, and adaptive for policies that adapt it */
   bool round_gib;
   int64_t head_chunk;

@@ -344,7 +344,8 @@ void policy_setup_init(struct policy_setup *s, const struct experiment *x, const
                               .fit = &s->fit,
                               .sps = fixed ? &sp : x->sps,
                               .n_sps = fixed ? 1 : x->n_sps,
-                              .max_batch = o->batch};
+                              .max_batch = o->batch,
+                              .sequential = strcmp(o->search, "published") == 0};
   fit_blocks(&s->fit, s->options.full_recompute_blocks);
   if (is_packed(policy) && !(policy->flags & POLICY_FIXED_SP))
     settle_free_packs(s, x);

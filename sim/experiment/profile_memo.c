@@ -17,8 +17,8 @@ struct rule_key {
   const struct params *params;
   const struct framework *framework;
   int64_t head_chunk, cap_bytes, max_batch;
-  int zero, shard_node, sp_kind, grad_bytes, offload_optimizer;
-  int unequal_counts, recompute, round_gib;
+  int zero, shard_node, sp_kind, grad_bytes, offload_optimizer, memory_rule;
+  int unequal_counts, recompute, round_gib, sequential;
   unsigned policy_flags;
   int sps[MAX_DEGREES], n_sps;
 };
@@ -81,9 +81,11 @@ static void fill_key(struct rule_key *k, const struct profile_rule *rule) {
   k->sp_kind = s->parallel.sp_kind;
   k->grad_bytes = s->parallel.grad_bytes;
   k->offload_optimizer = s->parallel.offload_optimizer;
+  k->memory_rule = s->parallel.memory_rule;
   k->unequal_counts = rule->fit->unequal_counts;
   k->recompute = rule->fit->recompute;
   k->round_gib = rule->fit->round_gib;
+  k->sequential = rule->sequential;
   k->policy_flags = rule->policy->flags;
   memcpy(k->sps, rule->sps, sizeof *k->sps * (size_t)rule->n_sps);
   k->n_sps = rule->n_sps;

@@ -38,16 +38,22 @@ static double time_s(void *context, int sp, int64_t batch, int recompute_blocks[
 static bool search(const struct profile_search *s, const struct policy *policy, struct bucket_profile *b) {
   if (policy->flags & POLICY_FIXED_SP)
     return profile_search_fixed(s, s->sps[0], &b->best);
-  if (policy->flags & POLICY_UNEQUAL_COUNTS && s->max_batch == 0)
-    return profile_search_best(s, &b->best);
   b->detail = xcalloc((size_t)s->n_sps, sizeof *b->detail);
+  if (policy->flags & POLICY_UNEQUAL_COUNTS && s->max_batch == 0)
+    return profile_search_best(s, b->detail, &b->n_detail, &b->best);
   return profile_search_largest(s, b->detail, &b->n_detail, &b->best);
 }
 
 static void search_bucket(const struct profile_rule *r, struct bucket_profile *b) {
   struct search_context context = {r->fit, b->shape};
   struct profile_search s = {
-      .context = &context, .fits = fits, .time_s = time_s, .sps = r->sps, .n_sps = r->n_sps, .max_batch = r->max_batch};
+      .context = &context,
+      .fits = fits,
+      .time_s = time_s,
+      .sps = r->sps,
+      .n_sps = r->n_sps,
+      .max_batch = r->max_batch,
+      .sequential = r->sequential};
   b->infeasible = !search(&s, r->policy, b);
 }
 

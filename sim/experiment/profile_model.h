@@ -15,6 +15,7 @@ struct profile_rule {
   const int *sps; /* what the policy may use: ascending; one for a fixed-SP policy */
   int n_sps;
   int64_t max_batch; /* 0: no limit */
+  bool sequential;   /* see profile_search.h */
 };
 
 /* The profile that the policy plans with. Buckets that fit at none of the degrees are marked infeasible. Buckets that

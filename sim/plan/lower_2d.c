@@ -75,16 +75,40 @@ static double self_attention_s(const struct lowering *l, const struct extent *e,
     if (b.unfused_attention)
       return UNFUSED_ATTENTION_S * (double)(a.heads * a.batch) * (backward ? 2.5 : 1);
   }
-  return l->system->framework->attention_time_factor *
+  return framework_attention_factor(l->system->framework, a.kv_len) *
          (backward ? attention_backward_time_s(p, &a) : attention_forward_time_s(p, &a));
+}
+
+/* FlashAttention 2 parallelises its backward over tiles of 128 keys, heads and sequences, never over queries: captions
+ * of 300 tokens give 3 tiles, so at 16 heads one sample occupies 48 of an H100's or H200's 132 SMs, and four samples
+ * take as many waves as five. A tile takes an SM alone: its 256 threads need more than half of the registers. */
+static double key_parallel_slowdown(const struct framework *f, const struct attention_shape *a) {
+  enum { KEY_TILE = 128, SMS = 132 };
+  if (f->attention_kernel != ATTENTION_FLASH_2)
+    return 1;
+  int64_t tiles = ceil_div(a->kv_len, KEY_TILE) * a->heads * a->batch;
+  return (double)(ceil_div(tiles, SMS) * SMS) / (double)tiles;
+}
+
+/* The published block attends sample by sample where there are many rows; each is then a launch of its own. */
+static bool sample_by_sample(const struct lowering *l, const struct extent *e) {
+  const int64_t limit = l->system->framework->cross_attention_rows;
+  return limit > 0 && l->rows > limit && e->count > 1;
 }
 
 static double cross_attention_s(const struct lowering *l, const struct extent *e, bool backward) {
   const struct transformer *m = l->system->model;
-  struct attention_shape a = {
-      false, e->count, e->frames * ceil_div(e->positions, l->sp), m->text_tokens, m->heads, m->kv_heads, m->head_dim};
-  return l->system->framework->attention_time_factor * (backward ? attention_backward_time_s(l->system->params, &a)
-                                                                 : attention_forward_time_s(l->system->params, &a));
+  const struct framework *f = l->system->framework;
+  const int64_t launches = sample_by_sample(l, e) ? e->count : 1;
+  struct attention_shape a = {.batch = e->count / launches,
+                              .q_len = e->frames * ceil_div(e->positions, l->sp),
+                              .kv_len = m->text_tokens,
+                              .heads = m->heads,
+                              .kv_heads = m->kv_heads,
+                              .head_dim = m->head_dim};
+  double seconds = backward ? key_parallel_slowdown(f, &a) * attention_backward_time_s(l->system->params, &a)
+                            : attention_forward_time_s(l->system->params, &a);
+  return framework_attention_factor(f, a.kv_len) * (double)launches * seconds;
 }
 
 static void emit_self_attention(struct lowering *l, const struct extents *e, int module, bool backward) {
@@ -98,10 +122,19 @@ static void emit_self_attention(struct lowering *l, const struct extents *e, int
 }
 
 static void emit_cross_attention(struct lowering *l, const struct extents *e, bool backward) {
-  double t = 0;
-  for (size_t i = 0; i < e->n; i++)
+  double t = 0, joined = 0;
+  int kernels = 0;
+  for (size_t i = 0; i < e->n; i++) {
+    const bool one = sample_by_sample(l, &e->v[i]);
     t += cross_attention_s(l, &e->v[i], backward);
-  emit_compute(l, backward ? "cross_attention_backward" : "cross_attention", t, WORK_TOKENS, (int)e->n);
+    kernels += one ? (int)e->v[i].count : 1;
+    joined += one ? (double)(e->v[i].count * e->v[i].frames * ceil_div(e->v[i].positions, l->sp)) : 0;
+  }
+  emit_compute(l, backward ? "cross_attention_backward" : "cross_attention", t, WORK_TOKENS, kernels);
+  if (joined > 0 && !backward) /* the samples' outputs are concatenated: read and written */
+    emit_compute(l, "cross_attention_concat",
+                 memory_time_s(l->system->params, MEMORY_CONTIGUOUS, 4 * (double)l->system->model->hidden * joined),
+                 WORK_TOKENS, 1);
 }
 
 /* One all-to-all of the spatial exchange, with the copies that pack and unpack it. */

@@ -268,6 +268,8 @@ static void write_memory_options(struct json_writer *w, const struct schedule_he
     json_key_int(w, "head_chunk", h->head_chunk);
   if (h->offload_optimizer)
     json_key_str(w, "offload", "optimizer");
+  if (h->memory_rule == MEMORY_PUBLISHED)
+    json_key_str(w, "memory_rule", "published");
 }
 
 static void write_header(FILE *file, const struct schedule_header *h, bool is_2d, struct schedule_ids dropped,

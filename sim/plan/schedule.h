@@ -22,10 +22,11 @@ struct schedule_header {
   uint64_t seed;
   int64_t samples_total, memory_cap_bytes;
   /* What else the memory rule needs; each is a key of the file only when it is not the default: grad_bytes 2 (0 is read
-   * as 2) or 4 ("grad_dtype"), head_chunk 0, offload_optimizer false ("offload": "optimizer"). */
+   * as 2) or 4 ("grad_dtype"), head_chunk 0, offload_optimizer false ("offload": "optimizer"), memory_rule MEMORY_MODELLED. */
   int grad_bytes;
   int64_t head_chunk;
   bool offload_optimizer;
+  enum memory_rule memory_rule;
 };
 
 /* Writing: header first (the id lists are written from `dropped`, `infeasible`, `overlong`), then iterations in order.

@@ -116,7 +116,8 @@ static void load_system(struct check *c) {
                                            .sp_kind = h->sp_kind,
                                            .grad_bytes = h->grad_bytes,
                                            .head_chunk = h->head_chunk,
-                                           .offload_optimizer = h->offload_optimizer}};
+                                           .offload_optimizer = h->offload_optimizer,
+                                           .memory_rule = h->memory_rule}};
   c->has_system = c->has_model && cluster && params && framework && h->zero >= 0 && c->reader.has_sp_kind &&
                   h->memory_cap_bytes > 0 && h->world == cluster_gpus(&c->cluster);
 }

@@ -184,7 +184,7 @@ static const char *const header_keys[] = {
     "schema",     "world",         "gpus_per_node", "model",      "cluster",          "params",    "policy",
     "trace",      "samples_total", "dropped",       "infeasible", "overlong",         "partial",   "seed",
     "zero",       "shard",         "sp_kind",       "framework",  "memory_cap_bytes", "weighting", "modules",
-    "grad_dtype", "head_chunk",    "offload",       NULL};
+    "grad_dtype", "head_chunk",    "offload",       "memory_rule", NULL};
 
 static void id_list_add(struct schedule_id_list *list, uint32_t id, uint32_t offset) {
   if (list->n == list->cap) {
@@ -242,6 +242,7 @@ static void read_modules(struct place *p, const json_t *object, struct schedule_
 static void read_options(struct place *p, const json_t *o, struct schedule_reader *r) {
   static const char *const shards[] = {"world", "node", NULL}, *const weightings[] = {"published", "per_token", NULL};
   static const char *const grad_dtypes[] = {"bf16", "fp32", NULL}, *const offloads[] = {"optimizer", NULL};
+  static const char *const memory_rules[] = {"modelled", "published", NULL};
   const char *const kinds[] = {sp_kind_name(SP_ULYSSES), sp_kind_name(SP_RING), sp_kind_name(SP_DSP), NULL};
   struct schedule_header *h = &r->header;
   h->partial = get_bool(p, o, "partial");
@@ -259,6 +260,7 @@ static void read_options(struct place *p, const json_t *o, struct schedule_reade
   h->grad_bytes = get_word(p, o, "grad_dtype", false, grad_dtypes) == 1 ? 4 : 2;
   get_int(p, o, "head_chunk", false, 0, INT64_MAX, &h->head_chunk);
   h->offload_optimizer = get_word(p, o, "offload", false, offloads) == 0;
+  h->memory_rule = get_word(p, o, "memory_rule", false, memory_rules) == 1 ? MEMORY_PUBLISHED : MEMORY_MODELLED;
 }
 
 static void read_header(struct place *p, const json_t *o, struct schedule_reader *r) {

@@ -6,6 +6,7 @@
 #include "sim/base/json.h"
 #include "sim/base/units.h"
 
+#define SCHEMA "dcpsim.profile/1"
 #define MAX_RANKS (1 << 24)
 #define MAX_BATCH (1 << 30)
 #define MAX_SAMPLES 4000000000
@@ -113,7 +114,7 @@ int profile_read(struct profile *out, const char *path, struct err *err) {
   json_t *buckets = NULL;
   int64_t world = 0, max_sp;
   int rc = -1;
-  if (json_doc_read(&doc, "profile", path, "dcpsim.profile/1", err) < 0)
+  if (json_doc_read(&doc, "profile", path, SCHEMA, err) < 0)
     return -1;
   if (json_check_keys(&doc, doc.root, keys, err) < 0 ||
       json_get_int(&doc, doc.root, "world", true, 1, MAX_RANKS, &world, err) < 0)
@@ -133,4 +134,44 @@ out:
   profile_release(&p);
   json_doc_release(&doc);
   return rc;
+}
+
+static void write_candidate(struct json_writer *w, const struct candidate *c) {
+  json_key_int(w, "sp", c->sp);
+  json_key_int(w, "batch", c->batch);
+  json_key_double(w, "time_s", c->time_s);
+}
+
+static void write_bucket(struct json_writer *w, const struct bucket_profile *b) {
+  json_begin_object(w);
+  json_key_str(w, "name", b->name);
+  json_key_int(w, "samples", b->samples);
+  write_candidate(w, &b->best);
+  if (b->n_detail > 0) {
+    json_key(w, "detail");
+    json_begin_array(w);
+    for (int i = 0; i < b->n_detail; i++) {
+      json_begin_object(w);
+      write_candidate(w, &b->detail[i]);
+      json_end_object(w);
+    }
+    json_end_array(w);
+  }
+  json_end_object(w);
+}
+
+void profile_write(FILE *out, const struct profile *p) {
+  struct json_writer w = {.file = out};
+  json_begin_object(&w);
+  json_key_str(&w, "schema", SCHEMA);
+  json_key_int(&w, "world", p->world);
+  json_key_int(&w, "max_sp", p->max_sp);
+  json_key(&w, "buckets");
+  json_begin_array(&w);
+  for (int b = 0; b < p->n_buckets; b++)
+    if (!p->buckets[b].infeasible)
+      write_bucket(&w, &p->buckets[b]);
+  json_end_array(&w);
+  json_end_object(&w);
+  fputc('\n', out);
 }

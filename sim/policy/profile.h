@@ -4,6 +4,7 @@
 #define SIM_POLICY_PROFILE_H
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "sim/base/err.h"
 #include "sim/base/sample.h"
@@ -21,7 +22,8 @@ struct bucket_profile {
   struct sample shape; /* {0, 0} in a measured profile */
   int64_t samples;
   struct candidate best;    /* what the policy runs */
-  struct candidate *detail; /* by sp ascending: the largest batch of each sp; dcp_rebalance only */
+  struct candidate *detail; /* by sp ascending: of each sp the largest batch (dcp_rebalance) or the best; NULL with one
+                               fixed sp */
   int n_detail;
   bool infeasible; /* does not fit alone at any sp this policy may use */
 };
@@ -33,6 +35,8 @@ struct profile {
 };
 
 int profile_read(struct profile *out, const char *path, struct err *err);
+/* As profile_read takes it; infeasible buckets are left out. What was kept from recomputation is not written. */
+void profile_write(FILE *out, const struct profile *p);
 void profile_release(struct profile *p);
 
 #endif

@@ -1,6 +1,8 @@
 /* profile_search.h: which (sp, batch) a bucket runs with: the rules alone, given what fits and what it takes. All
  * (sp, batch) by powers of two are looked at, sp ascending, batch ascending, up to the first batch of an sp that does
- * not fit; "best" is the highest batch/sp/time, of equal ones the first. */
+ * not fit; "best" is the highest batch/sp/time, of equal ones the first. `sequential`, as the published DCP searches: an
+ * sp begins not at batch 1 but at a quarter of the batch that did not fit at the sp before, so small batches at large
+ * sp, where most memory is left for kept activations, are never looked at. */
 #ifndef SIM_POLICY_PROFILE_SEARCH_H
 #define SIM_POLICY_PROFILE_SEARCH_H
 #include <stdbool.h>
@@ -17,14 +19,16 @@ struct profile_search {
   const int *sps; /* powers of two, ascending: what may be tried (an SP kind may not form all) */
   int n_sps;
   int64_t max_batch; /* --batch: the largest tried, itself included even if no power of two; 0: no limit */
+  bool sequential;
 };
 
 /* bucket: batches of one sp while they fit; the last, but the one before it if that has more than twice its throughput.
  * False: infeasible, not even batch 1 fits. */
 bool profile_search_fixed(const struct profile_search *s, int sp, struct candidate *best);
 
-/* dcp_inter, dcp: best over all that fit. */
-bool profile_search_best(const struct profile_search *s, struct candidate *best);
+/* dcp_inter, dcp: the best of each sp over all batches that fit into detail (room for n_sps), best among those. */
+bool profile_search_best(const struct profile_search *s, struct candidate *detail, int *n_detail,
+                         struct candidate *best);
 
 /* dcp_rebalance: the largest batch of each sp into detail (room for n_sps; *n_detail out), best among those. */
 bool profile_search_largest(const struct profile_search *s, struct candidate *detail, int *n_detail,

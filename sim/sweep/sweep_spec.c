@@ -12,7 +12,7 @@
 /* ---- Fields that a sweep cannot have ---- */
 
 static int check_sweepable(const struct json_doc *doc, const json_t *object, struct err *err) {
-  static const char *const outputs[] = {"json", "csv", "result", "schedule", "timeline", "explain", "threads", NULL};
+  static const char *const outputs[] = {"json", "csv", "result", "schedule", "timeline", "explain", "threads", "save_profile", NULL};
   int rc = options_check_keys(doc, object, NULL, err);
   for (int i = 0; rc == 0 && outputs[i]; i++)
     if (json_object_get(object, outputs[i]))

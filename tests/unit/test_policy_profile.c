@@ -104,20 +104,22 @@ Test(policy_profile, search_rules) {
   cr_assert(profile_search_fixed(&s, 4, &best) && best.batch == 8);
   /* Over all, and over the largest batch of each sp: equal ones keep the first. */
   m.slow_from = 0;
-  cr_assert(profile_search_best(&s, &best) && best.sp == 1 && best.batch == 4);
+  cr_assert(profile_search_best(&s, detail, &n, &best) && n == 4 && best.sp == 1 && best.batch == 4);
   cr_assert(profile_search_largest(&s, detail, &n, &best) && n == 4 && best.sp == 1);
   for (int i = 0; i < n; i++)
     cr_assert(detail[i].sp == sps[i] && detail[i].batch == 4 * sps[i]);
   m.slow_from = 4;
   m.slow_s = 100;
-  cr_assert(profile_search_best(&s, &best) && best.sp == 1 && best.batch == 2, "smaller batches count");
+  cr_assert(profile_search_best(&s, detail, &n, &best) && best.sp == 1 && best.batch == 2, "smaller batches count");
+  for (int i = 0; i < n; i++)
+    cr_assert(detail[i].sp == sps[i] && detail[i].batch == 2, "of each sp its best, here the last below 4");
   cr_assert(profile_search_largest(&s, detail, &n, &best) && best.sp == 1 && best.batch == 4, "here they do not");
   /* What does not fit at a small sp fits at a larger one. */
   m = (struct machine){.batch_per_sp = 1, .fixed_s = 1, .each_s = 1};
   cr_assert(!profile_search_fixed(&s, 1, &best));
   cr_assert(profile_search_largest(&s, detail, &n, &best) && n == 3 && detail[0].sp == 2);
   s.n_sps = 1;
-  cr_assert(!profile_search_best(&s, &best) && !profile_search_largest(&s, detail, &n, &best) && n == 0);
+  cr_assert(!profile_search_best(&s, detail, &n, &best) && !profile_search_largest(&s, detail, &n, &best) && n == 0);
   /* --batch is the largest tried. */
   m.batch_per_sp = 64;
   s.max_batch = 6;
