@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "kernels/blas.h"
+#include "kernels/vector_exp.h"
 #include "sim/base/err.h"
 #include "sim/base/units.h"
 
@@ -141,7 +142,8 @@ static int64_t block_seen(const struct attention_call *c, const struct head *h, 
 
 /* Scores to exp(s - max), sums and rows of `out` to match: max may rise from block to block. */
 static void rescale_row(float *s, int64_t seen, int64_t n_j, float *max, float *sum, float *out, int64_t head_dim) {
-  float highest = *max;
+  float highest = *max, added = 0;
+#pragma omp simd reduction(max : highest)
   for (int64_t j = 0; j < seen; j++)
     highest = s[j] > highest ? s[j] : highest;
   for (int64_t j = seen; j < n_j; j++)
@@ -155,10 +157,12 @@ static void rescale_row(float *s, int64_t seen, int64_t n_j, float *max, float *
     *sum *= factor;
     *max = highest;
   }
+#pragma omp simd reduction(+ : added)
   for (int64_t j = 0; j < seen; j++) {
-    s[j] = expf(s[j] - highest);
-    *sum += s[j];
+    s[j] = vector_exp(s[j] - highest);
+    added += s[j];
   }
+  *sum += added;
 }
 
 static void block_forward(const struct attention_call *c, const struct head *h, int64_t i0, float *s) {
@@ -226,11 +230,15 @@ static void block_gradients(const struct attention_call *c, const struct head *h
                                     .c = ds,
                                     .ldc = K_BLOCK});
   for (int64_t i = 0; i < n_i; i++) {
-    const int64_t seen = block_seen(c, h, i0 + i, j0, n_j), row = i * K_BLOCK;
-    for (int64_t j = 0; j < n_j; j++) {
-      p[row + j] = j < seen ? expf(p[row + j] - lse[i]) : 0;
-      ds[row + j] = j < seen ? c->scale * p[row + j] * (ds[row + j] - delta[i]) : 0;
+    const int64_t seen = block_seen(c, h, i0 + i, j0, n_j);
+    float *p_row = p + i * K_BLOCK, *ds_row = ds + i * K_BLOCK;
+#pragma omp simd
+    for (int64_t j = 0; j < seen; j++) {
+      p_row[j] = vector_exp(p_row[j] - lse[i]);
+      ds_row[j] = c->scale * p_row[j] * (ds_row[j] - delta[i]);
     }
+    for (int64_t j = seen; j < n_j; j++)
+      p_row[j] = ds_row[j] = 0;
   }
 }
 

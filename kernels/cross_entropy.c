@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "kernels/vector_exp.h"
 #include "sim/base/err.h"
 
 void cross_entropy_forward_reference(const struct cross_entropy_call *call) {
@@ -38,10 +39,12 @@ void cross_entropy_forward_cpu(const struct cross_entropy_call *call) {
     const float *x = (const float *)call->x + i * call->vocab;
     float max = -INFINITY, sum = 0;
     ASSERT(call->targets[i] >= -1 && call->targets[i] < call->vocab);
+#pragma omp simd reduction(max : max)
     for (int64_t j = 0; j < call->vocab; j++)
       max = x[j] > max ? x[j] : max;
+#pragma omp simd reduction(+ : sum)
     for (int64_t j = 0; j < call->vocab; j++)
-      sum += expf(x[j] - max);
+      sum += vector_exp(x[j] - max);
     lse[i] = max + logf(sum);
     loss[i] = call->targets[i] < 0 ? 0 : lse[i] - x[call->targets[i]];
   }
@@ -53,8 +56,9 @@ void cross_entropy_backward_cpu(const struct cross_entropy_call *call) {
     const float *x = (const float *)call->x + i * call->vocab;
     float *dx = (float *)call->dx + i * call->vocab;
     const float scale = call->targets[i] < 0 ? 0 : call->scale;
+#pragma omp simd
     for (int64_t j = 0; j < call->vocab; j++)
-      dx[j] = scale * expf(x[j] - lse[i]);
+      dx[j] = scale * vector_exp(x[j] - lse[i]);
     if (call->targets[i] >= 0)
       dx[call->targets[i]] -= scale;
   }

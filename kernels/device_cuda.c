@@ -11,14 +11,14 @@
 /* The compiled kernels. Without a CUDA toolkit at build time there are none. */
 #ifdef DCPSIM_HAVE_FATBIN
 extern const unsigned char dcpsim_fatbin[];
-extern const unsigned dcpsim_fatbin_size;
+extern const uint64_t dcpsim_fatbin_size;
 #else
 extern const unsigned char dcpsim_fatbin[] __attribute__((weak));
-extern const unsigned dcpsim_fatbin_size __attribute__((weak));
+extern const uint64_t dcpsim_fatbin_size __attribute__((weak));
 #endif
 
 static bool have_kernels(void) {
-  const unsigned *volatile size = &dcpsim_fatbin_size; /* NULL where the weak symbol is undefined */
+  const uint64_t *volatile size = &dcpsim_fatbin_size; /* NULL where the weak symbol is undefined */
   return size && *size > 0;
 }
 
@@ -46,7 +46,7 @@ static int inspect(struct cuda *cuda, struct err *err) {
   return 0;
 }
 
-static int allocate(struct cuda *cuda, void **memory, size_t bytes, struct err *err) {
+int cuda_allocate(struct cuda *cuda, void **memory, size_t bytes, struct err *err) {
   size_t free_bytes = 0, total_bytes = 0;
   const int rc = cuda->driver->cuMemAlloc_v2(memory, bytes);
   if (rc == 0)
@@ -63,7 +63,7 @@ static int acquire(struct cuda *cuda, struct err *err) {
       CALL(cuda, cuStreamCreate, &cuda->shared.stream, CUDA_STREAM_NON_BLOCKING) ||
       CALL(cuda, cuModuleLoadData, &cuda->module, dcpsim_fatbin) || CALL(cuda, cuEventCreate, &cuda->started, 0) ||
       CALL(cuda, cuEventCreate, &cuda->stopped, 0) ||
-      allocate(cuda, &cuda->gemm_workspace, CUBLASLT_WORKSPACE_BYTES, err))
+      cuda_allocate(cuda, &cuda->gemm_workspace, CUBLASLT_WORKSPACE_BYTES, err))
     return -1;
   return CALL(cuda, cuEventRecord, cuda->started, cuda->shared.stream);
 }
@@ -95,8 +95,10 @@ static void cuda_close(struct device *device) {
   if (cuda->shared.stream)
     d->cuStreamSynchronize(cuda->shared.stream);
   cublaslt_close(cuda->cublaslt);
-  if (cuda->gemm_workspace)
-    d->cuMemFree_v2(cuda->gemm_workspace);
+  void *const memory[] = {cuda->rope.table, cuda->constants, cuda->scratch, cuda->gemm_workspace};
+  for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
+    if (memory[i])
+      d->cuMemFree_v2(memory[i]);
   if (cuda->stopped)
     d->cuEventDestroy_v2(cuda->stopped);
   if (cuda->started)
@@ -110,23 +112,37 @@ static void cuda_close(struct device *device) {
   free(cuda);
 }
 
+int cuda_scratch(struct cuda *cuda, size_t bytes, struct err *err) {
+  if (bytes <= cuda->scratch_bytes)
+    return 0;
+  void *old = cuda->scratch;
+  cuda->scratch = NULL;
+  cuda->scratch_bytes = 0;
+  if ((old && CALL(cuda, cuMemFree_v2, old)) || cuda_allocate(cuda, &cuda->scratch, bytes, err))
+    return err_prefix(err, "scratch memory");
+  cuda->scratch_bytes = bytes;
+  return 0;
+}
+
 static int cuda_resize(struct device *device, void **memory, size_t bytes, struct err *err) {
   struct cuda *cuda = (struct cuda *)device;
   void *old = *memory;
   *memory = NULL;
   if (old && CALL(cuda, cuMemFree_v2, old))
     return failed(cuda, err);
-  return bytes > 0 && allocate(cuda, memory, bytes, err) ? failed(cuda, err) : 0;
+  return bytes > 0 && cuda_allocate(cuda, memory, bytes, err) ? failed(cuda, err) : 0;
+}
+
+int cuda_transfer(struct cuda *cuda, void *to, const void *from, size_t bytes, struct err *err) {
+  if (CALL(cuda, cuMemcpyAsync, to, from, bytes, cuda->shared.stream) ||
+      CALL(cuda, cuStreamSynchronize, cuda->shared.stream))
+    return err_prefix(err, "copy of %zu bytes", bytes);
+  return 0;
 }
 
 static int cuda_copy(struct device *device, void *to, const void *from, size_t bytes, struct err *err) {
   struct cuda *cuda = (struct cuda *)device;
-  if (CALL(cuda, cuMemcpyAsync, to, from, bytes, cuda->shared.stream) ||
-      CALL(cuda, cuStreamSynchronize, cuda->shared.stream)) {
-    err_prefix(err, "copy of %zu bytes", bytes);
-    return failed(cuda, err);
-  }
-  return 0;
+  return cuda_transfer(cuda, to, from, bytes, err) ? failed(cuda, err) : 0;
 }
 
 /* The function's place in cuda->functions; -1 on failure. */

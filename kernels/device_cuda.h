@@ -20,6 +20,16 @@ struct cuda {
     unsigned shared_bytes; /* allowed so far */
   } functions[CUDA_MAX_FUNCTIONS];
   int n_functions;
+
+  /* What kernels need besides their operands. */
+  void *scratch; /* for the length of one call */
+  size_t scratch_bytes;
+  void *constants; /* bf16: a row of ones, a row of zeros */
+  struct {
+    void *table; /* cosines, then sines: fp32 (positions, head_dim / 2) each */
+    int64_t positions, head_dim;
+    float base;
+  } rope;
 };
 
 /* ---- cuda_operators.c ---- */
@@ -28,6 +38,13 @@ struct cuda {
 int cuda_operator_run(struct cuda *cuda, const struct operator_call *call, struct err *err);
 
 /* ---- device_cuda.c ---- */
+
+/* As the functions of the device's row, with messages that do not name the device yet. */
+int cuda_allocate(struct cuda *cuda, void **memory, size_t bytes, struct err *err);
+int cuda_transfer(struct cuda *cuda, void *to, const void *from, size_t bytes, struct err *err);
+
+/* Makes cuda->scratch at least so large; what it held is lost. */
+int cuda_scratch(struct cuda *cuda, size_t bytes, struct err *err);
 
 /* One kernel; `args` is the struct that it takes by value. */
 int cuda_launch(struct cuda *cuda, const struct kernel_launch *launch, const void *args, struct err *err);

@@ -47,9 +47,11 @@ void layernorm_forward_cpu(const struct layernorm_call *call) {
   for (int64_t i = 0; i < call->rows; i++) {
     const float *x = (const float *)call->x + i * call->width;
     float *y = (float *)call->y + i * call->width, sum = 0, squares = 0;
+#pragma omp simd reduction(+ : sum)
     for (int64_t j = 0; j < call->width; j++)
       sum += x[j];
     const float mean = sum / n;
+#pragma omp simd reduction(+ : squares)
     for (int64_t j = 0; j < call->width; j++)
       squares += (x[j] - mean) * (x[j] - mean);
     const float rstd = 1 / sqrtf(squares / n + call->eps);
@@ -67,6 +69,7 @@ void layernorm_backward_cpu(const struct layernorm_call *call) {
     const float *x = (const float *)call->x + i * call->width, *dy = (const float *)call->dy + i * call->width;
     const float mean = ((const float *)call->mean)[i], rstd = ((const float *)call->rstd)[i];
     float *dx = (float *)call->dx + i * call->width, sum_g = 0, sum_gz = 0;
+#pragma omp simd reduction(+ : sum_g, sum_gz)
     for (int64_t j = 0; j < call->width; j++) {
       const float g = dy[j] * (weight ? weight[j] : 1);
       sum_g += g;

@@ -37,6 +37,7 @@ void rmsnorm_forward_cpu(const struct rmsnorm_call *call) {
   for (int64_t i = 0; i < call->rows; i++) {
     const float *x = (const float *)call->x + i * call->width;
     float *y = (float *)call->y + i * call->width, squares = 0;
+#pragma omp simd reduction(+ : squares)
     for (int64_t j = 0; j < call->width; j++)
       squares += x[j] * x[j];
     const float rstd = 1 / sqrtf(squares / (float)call->width + call->eps);
@@ -52,6 +53,7 @@ void rmsnorm_backward_cpu(const struct rmsnorm_call *call) {
   for (int64_t i = 0; i < call->rows; i++) {
     const float *x = (const float *)call->x + i * call->width, *dy = (const float *)call->dy + i * call->width;
     float *dx = (float *)call->dx + i * call->width, rstd = ((const float *)call->rstd)[i], gx = 0;
+#pragma omp simd reduction(+ : gx)
     for (int64_t j = 0; j < call->width; j++)
       gx += dy[j] * (weight ? weight[j] : 1) * x[j];
     const float factor = rstd * rstd * gx / (float)call->width;

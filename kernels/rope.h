@@ -13,7 +13,8 @@ struct rope_call {
   int64_t rows, heads, head_dim; /* head_dim even, at most ROPE_MAX_DIM */
   float base;                    /* 10000 as a rule */
   bool inverse;
-  const int32_t *positions; /* (rows), on the device */
+  int64_t max_position;     /* the largest of positions, or more */
+  const int32_t *positions; /* (rows), on the device, not negative */
   void *x;                  /* elements (rows, heads, head_dim), read and written */
 };
 

@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "kernels/vector_exp.h"
+
 void swiglu_forward_reference(const struct swiglu_call *call) {
   for (int64_t i = 0; i < call->rows; i++) {
     const double *g = (const double *)call->x + 2 * i * call->width, *u = g + call->width;
@@ -27,8 +29,9 @@ void swiglu_forward_cpu(const struct swiglu_call *call) {
   for (int64_t i = 0; i < call->rows; i++) {
     const float *g = (const float *)call->x + 2 * i * call->width, *u = g + call->width;
     float *y = (float *)call->y + i * call->width;
+#pragma omp simd
     for (int64_t j = 0; j < call->width; j++)
-      y[j] = g[j] / (1 + expf(-g[j])) * u[j];
+      y[j] = g[j] / (1 + vector_exp(-g[j])) * u[j];
   }
 }
 
@@ -36,8 +39,9 @@ void swiglu_backward_cpu(const struct swiglu_call *call) {
   for (int64_t i = 0; i < call->rows; i++) {
     const float *x = (const float *)call->x + 2 * i * call->width, *dy = (const float *)call->dy + i * call->width;
     float *dx = (float *)call->dx + 2 * i * call->width;
+#pragma omp simd
     for (int64_t j = 0; j < call->width; j++) {
-      const float g = x[j], u = x[call->width + j], sigmoid = 1 / (1 + expf(-g));
+      const float g = x[j], u = x[call->width + j], sigmoid = 1 / (1 + vector_exp(-g));
       dx[j] = dy[j] * u * sigmoid * (1 + g * (1 - sigmoid));
       dx[call->width + j] = dy[j] * g * sigmoid;
     }

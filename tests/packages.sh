@@ -5,6 +5,7 @@
 
 has_command() { command -v "$1" >/dev/null 2>&1; }
 has_library() { has_command pkg-config && pkg-config --exists "$1"; }
+has_shared() { PATH=$PATH:/sbin:/usr/sbin ldconfig -p 2>/dev/null | grep -q "$1"; }
 has_libc() { has_command gcc && printf '#include <stdio.h>\n' | gcc -E - >/dev/null 2>&1; }
 
 packages_missing_core() {
@@ -17,6 +18,7 @@ packages_missing_core() {
   has_library jansson || printf ' libjansson-dev'
   has_library zlib || printf ' zlib1g-dev'
   has_library libzstd || printf ' libzstd-dev'
+  has_shared 'libopenblas\.so\.0' || printf ' libopenblas0-pthread' # loaded at run time by the CPU device
   has_command gnuplot || printf ' gnuplot-nox'
 }
 
@@ -24,7 +26,7 @@ packages_missing_test() {
   has_library criterion || printf ' libcriterion-dev'
   has_command clang || printf ' clang'
   has_command clang-format || printf ' clang-format'
-  has_command mpicc && has_command mpirun || printf ' libopenmpi-dev openmpi-bin' # sweeps on ranks
+  has_command mpicc && has_command mpirun || printf ' libopenmpi-dev openmpi-bin' # sweeps and execution on ranks
   has_command python3 || printf ' python3'
 }
 

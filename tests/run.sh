@@ -126,6 +126,7 @@ step 'build: gcc, debug, sanitizers' build asan -DCMAKE_C_COMPILER=gcc -DCMAKE_B
 criterion_all release
 criterion_all asan
 scripts cli
+scripts mpi
 scripts invalid
 scripts golden
 if [ -f tests/determinism.sh ]; then

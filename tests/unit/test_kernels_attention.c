@@ -227,3 +227,34 @@ Test(kernels_attention, merge_of_blocks_is_the_whole) {
     arrays_release(&empty);
   }
 }
+
+/* Zero queries weigh all keys that they see alike, so outputs are means of values that show which those are. */
+static void means(int n_q, int n_k, int heads, int kv_heads, bool causal, const double *v, double *out) {
+  const struct batch b = batch_of(1, (int32_t[]){n_q}, (int32_t[]){n_k});
+  double q[16] = {0}, k[16] = {0}, lse[16];
+  attention_forward_reference(&(struct attention_call){.batch = 1,
+                                                       .heads = heads,
+                                                       .kv_heads = kv_heads,
+                                                       .head_dim = 1,
+                                                       .q_rows = n_q,
+                                                       .kv_rows = n_k,
+                                                       .causal = causal,
+                                                       .scale = 1,
+                                                       .cu_seqlens_q = b.q,
+                                                       .cu_seqlens_k = b.k,
+                                                       .q = q,
+                                                       .k = k,
+                                                       .v = v,
+                                                       .out = out,
+                                                       .lse = lse});
+}
+
+Test(kernels_attention, causal_and_grouped_heads_by_hand) {
+  double out[8];
+  means(2, 3, 1, 1, true, (double[]){6, 10, 14}, out); /* the last query sees every key */
+  cr_expect(out[0] == 8 && out[1] == 10);
+  means(3, 2, 1, 1, true, (double[]){6, 10}, out);
+  cr_expect(out[0] == 0 && out[1] == 6 && out[2] == 8);
+  means(1, 1, 4, 2, false, (double[]){6, 10}, out); /* heads 0 and 1 on key head 0 */
+  cr_expect(out[0] == 6 && out[1] == 6 && out[2] == 10 && out[3] == 10);
+}

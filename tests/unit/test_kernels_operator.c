@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 
 #include "kernels/operator.h"
+#include "kernels/vector_exp.h"
 #include "tests/unit/test_kernels_arrays.h"
 
 /* Samples of unequal numbers of rows (the second is empty), tokens, positions, targets. */
@@ -78,7 +79,7 @@ CASE(make_layernorm_plain) {
 
 CASE(make_rope) {
   c->kind = OPERATOR_ROPE;
-  c->rope = (struct rope_call){rows, 3, width, 10000, backward, positions, AT(0, rows * 3 * width)};
+  c->rope = (struct rope_call){rows, 3, width, 10000, backward, POSITIONS, positions, AT(0, rows * 3 * width)};
 }
 
 CASE(make_swiglu) {
@@ -171,7 +172,7 @@ CASE(make_sgd) {
   (void)backward;
   const int64_t n = rows * width;
   c->kind = OPERATOR_SGD;
-  c->sgd = (struct sgd_call){n, 1e-2f, 0.1f, 0.5f, AT(0, n), AT(1, n), AT(2, n)};
+  c->sgd = (struct sgd_call){n, 1e-2f, 0.9f, 0.1f, 0.5f, AT(0, n), AT(1, n), AT(2, n), AT(3, n)};
 }
 
 CASE(make_copy) { /* transposes the two outer extents */
@@ -259,7 +260,7 @@ static const struct operator_case cases[] = {
     {"embedding", 6, make_embedding, 2, 3, {0, 1}, {4, 5}, 0},
     {"embedding without positions", 6, make_embedding_plain, 2, 3, {0}, {4}, 0},
     {"adamw", 5, make_adamw, 0, 0, {0}, {0}, 3},
-    {"sgd", 3, make_sgd, 0, 0, {0}, {0}, 0},
+    {"sgd", 4, make_sgd, 0, 0, {0}, {0}, 0},
     {"copy", 2, make_copy, 0, 0, {0}, {0}, 0},
     {"cast", 2, make_cast, 0, 0, {0}, {0}, 0},
     {"sum_squares", 2, make_sum_squares, 0, 0, {0}, {0}, 0},
@@ -396,12 +397,12 @@ Test(kernels_operator, rope_by_hand) {
   /* One head of width 4 at position 2: planes (0, 2) by 2 rad and (1, 3) by 2 / 100 rad. The inverse undoes it. */
   double x[4] = {1, 2, 3, 4};
   const int32_t position = 2;
-  rope_reference(&(struct rope_call){1, 1, 4, 10000, false, &position, x});
+  rope_reference(&(struct rope_call){1, 1, 4, 10000, false, 2, &position, x});
   cr_expect_float_eq(x[0], cos(2) - 3 * sin(2), 1e-15);
   cr_expect_float_eq(x[2], sin(2) + 3 * cos(2), 1e-15);
   cr_expect_float_eq(x[1], 2 * cos(0.02) - 4 * sin(0.02), 1e-15);
   cr_expect_float_eq(x[3], 2 * sin(0.02) + 4 * cos(0.02), 1e-15);
-  rope_reference(&(struct rope_call){1, 1, 4, 10000, true, &position, x});
+  rope_reference(&(struct rope_call){1, 1, 4, 10000, true, 2, &position, x});
   for (int i = 0; i < 4; i++)
     cr_expect_float_eq(x[i], i + 1, 1e-15);
 }
@@ -426,4 +427,13 @@ Test(kernels_operator, names_and_shapes) {
     struct operator_call any = {.kind = (enum operator_kind)i};
     cr_expect(strlen(operator_describe(&any, buf, sizeof buf)) > strlen(operator_name(any.kind)));
   }
+}
+
+Test(kernels_operator, vector_exp_is_exp) {
+  double worst = 0;
+  for (float x = -80; x <= 80; x += 0.0007f)
+    worst = fmax(worst, fabs(vector_exp(x) / exp((double)x) - 1));
+  cr_expect(worst < 2e-7, "%g", worst);
+  cr_expect_eq(vector_exp(0), 1);
+  cr_expect(vector_exp(-INFINITY) < 2e-35f && vector_exp(200) > 5e34f);
 }
