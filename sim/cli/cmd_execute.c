@@ -250,6 +250,9 @@ static int open_all(struct execution *x, struct err *err) {
     return err_set(err,
                    "execute: schedule '%s' is for %d ranks, but %d process%s runs: mpirun -np %d dcpsim execute ...",
                    r->schedule, h->world, x->world->ranks, x->world->ranks == 1 ? "" : "es", h->world);
+  if (!r->options.is_virtual && strcmp(h->framework, "fused") != 0)
+    return err_set(err, "execute: schedule '%s' has the operations of framework '%s'; those of 'fused' are played",
+                   r->schedule, h->framework);
   struct execute_options options = r->options;
   options.zero = h->zero;
   if (executor_open(&x->executor, &x->plan.model, &options, x->world, err) || open_single(x, err) || open_csv(x, err))

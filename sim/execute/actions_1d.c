@@ -8,26 +8,31 @@
 #include "sim/base/units.h"
 #include "sim/execute/player.h"
 
-#define NORM_EPS 1e-5f
 #define ROPE_BASE 10000.0f
 
-enum layer_tensor { NORM_1, QKV, ATTN_OUT, NORM_2, MLP_UP, MLP_DOWN, LAYER_TENSORS };
+struct layer {
+  struct norm norm_1, norm_2, q_norm, k_norm; /* q_norm, k_norm: a vector for every head; where the model has them */
+  struct linear qkv, attn_out, mlp_up, mlp_down;
+};
 
 /* What a layer's forward leaves behind. One per kept layer, one shared by all recomputed ones. */
 struct activations {
-  void *normed_1, *rstd_1; /* (rows, hidden), fp32 (rows) */
-  void *q, *k, *v;         /* (all rows, heads / u, head_dim), k, v with kv heads */
-  void *out, *lse;         /* as q; fp32 (heads / u, all rows) */
-  void *attn;              /* (rows, heads, head_dim) */
-  void *middle;            /* (rows, hidden): after attention's residual */
-  void *normed_2, *rstd_2;
-  void *up, *act; /* (rows, ffn * (matrices - 1)), (rows, ffn) */
+  void *normed_1, *normed_2; /* (rows, hidden) */
+  struct norm_rows norm_1, norm_2, q_norm, k_norm;
+  void *raw_q, *raw_k; /* before their norms: (rows, heads, head_dim), (rows, kv_heads, head_dim) */
+  void *q, *k, *v;     /* (all rows, heads / u, head_dim), k, v with kv heads */
+  void *out, *lse;     /* as q; fp32 (heads / u, all rows) */
+  void *attn;          /* (rows, heads, head_dim) */
+  void *middle;        /* (rows, hidden): after attention's residual */
+  void *up, *act;      /* (rows, ffn * (matrices - 1)), (rows, ffn) */
 };
 
 struct state_1d {
-  int (*layers)[LAYER_TENSORS];
-  int embedding, positions_table, final_norm, head; /* tensors; -1: none */
-  int range_rest, range_head;                       /* blocks are ranges 1 .. layers */
+  struct layer *layers;
+  struct norm final_norm;
+  struct linear head;
+  int embedding, positions_table; /* tensors; -1: none */
+  int range_rest, range_head;     /* blocks are ranges 1 .. layers */
   /* Of the micro-batch. */
   int64_t rows, all_rows, real_tokens, sequences, longest;
   int64_t heads, kv_heads;                      /* per rank inside attention */
@@ -35,7 +40,8 @@ struct state_1d {
   void *token, *target, *position, *cu_seqlens; /* int32 on the device */
   void **input;                                 /* per layer: (rows, hidden); one more for the last output */
   struct activations *kept, shared;
-  void *normed, *rstd, *logits, *loss, *lse;    /* head */
+  void *normed, *logits, *loss, *lse; /* head */
+  struct norm_rows final_rows;
   void *dx, *dy, *dnormed, *dup, *dact, *dattn; /* gradients */
   void *qkv, *local_q, *local_k, *local_v, *send, *recv, *projected;
   void *dq, *dk, *dv, *delta;
@@ -48,19 +54,26 @@ static int64_t qkv_width(const struct transformer *m) { return (m->heads + 2 * m
 
 /* ---- tensors ---- */
 
-static int refuse(const struct transformer *m, struct err *err) {
-  const char *what = m->linear_bias || m->qkv_bias ? "biases of linear layers"
-                     : m->norm_bias                ? "LayerNorm"
-                     : m->qk_norm                  ? "norms of q and k"
-                                                   : NULL;
-  return what ? err_set(err, "execute: model '%s' has %s, which are not played yet", m->name, what) : 0;
+static void build_layer(struct player *p, struct layer *t, int l) {
+  const struct transformer *m = p->model;
+  struct weights *w = &p->weights;
+  weights_add_range(w);
+  t->norm_1 = norm_add(w, m->hidden, m->norm_bias, "layer_%d.attn", l);
+  t->qkv = linear_add(w, m->hidden, qkv_width(m), m->linear_bias || m->qkv_bias, "layer_%d.qkv", l);
+  if (m->qk_norm) {
+    t->q_norm = norm_add(w, m->head_dim, false, "layer_%d.q", l);
+    t->k_norm = norm_add(w, m->head_dim, false, "layer_%d.k", l);
+  }
+  t->attn_out = linear_add(w, m->heads * m->head_dim, m->hidden, m->linear_bias, "layer_%d.attn_out", l);
+  t->norm_2 = norm_add(w, m->hidden, m->norm_bias, "layer_%d.mlp", l);
+  t->mlp_up = linear_add(w, m->hidden, up_width(m), m->linear_bias, "layer_%d.mlp_up", l);
+  t->mlp_down = linear_add(w, m->ffn, m->hidden, m->linear_bias, "layer_%d.mlp_down", l);
 }
 
 static int build(struct player *p, struct err *err) {
+  (void)err;
   const struct transformer *m = p->model;
   struct weights *w = &p->weights;
-  if (refuse(m, err))
-    return -1;
   struct state_1d *s = p->state = xcalloc(1, sizeof *s);
   s->layers = xcalloc((size_t)m->layers, sizeof *s->layers);
   s->input = xcalloc((size_t)m->layers + 1, sizeof *s->input);
@@ -70,22 +83,14 @@ static int build(struct player *p, struct err *err) {
   s->embedding = weights_add(w, m->vocab * m->hidden, "embedding");
   if (m->learned_positions)
     s->positions_table = weights_add(w, m->learned_positions * m->hidden, "positions");
-  s->final_norm = weights_add(w, m->hidden, "final_norm");
-  for (int l = 0; l < m->layers; l++) {
-    int *t = s->layers[l];
-    weights_add_range(w);
-    t[NORM_1] = weights_add(w, m->hidden, "layer_%d.attn_norm", l);
-    t[QKV] = weights_add(w, qkv_width(m) * m->hidden, "layer_%d.qkv", l);
-    t[ATTN_OUT] = weights_add(w, m->hidden * m->heads * m->head_dim, "layer_%d.attn_out", l);
-    t[NORM_2] = weights_add(w, m->hidden, "layer_%d.mlp_norm", l);
-    t[MLP_UP] = weights_add(w, up_width(m) * m->hidden, "layer_%d.mlp_up", l);
-    t[MLP_DOWN] = weights_add(w, m->hidden * m->ffn, "layer_%d.mlp_down", l);
-  }
-  s->head = s->embedding;
+  s->final_norm = norm_add(w, m->hidden, m->norm_bias, "final");
+  for (int l = 0; l < m->layers; l++)
+    build_layer(p, &s->layers[l], l);
+  s->head = (struct linear){m->hidden, m->vocab, s->embedding, -1};
   s->range_head = -1;
   if (!m->tied_embeddings) {
     s->range_head = weights_add_range(w);
-    s->head = weights_add(w, m->vocab * m->hidden, "head");
+    s->head = linear_add(w, m->hidden, m->vocab, false, "head");
   }
   return 0;
 }
@@ -110,16 +115,16 @@ static struct activations *activations_of(const struct player *p) {
 
 /* ---- a micro-batch's memory ---- */
 
-static void *take(struct player *p, int64_t rows, int64_t width) {
-  return arena_take(&p->arena, size_mul((size_t)rows, (size_t)width * element_bytes(p->device->kind->element)));
+static void lay_out_norm(struct player *p, struct norm_rows *n, int64_t rows) {
+  n->mean = take_fp32(p, rows);
+  n->rstd = take_fp32(p, rows);
 }
-static void *take_fp32(struct player *p, int64_t n) { return arena_take(&p->arena, size_mul((size_t)n, 4)); }
 
 static void lay_out_layer(struct player *p, struct activations *a) {
   const struct transformer *m = p->model;
   const struct state_1d *s = state_of(p);
   a->normed_1 = take(p, s->rows, m->hidden);
-  a->rstd_1 = take_fp32(p, s->rows);
+  lay_out_norm(p, &a->norm_1, s->rows);
   a->q = take(p, s->all_rows, s->heads * m->head_dim);
   a->k = take(p, s->all_rows, s->kv_heads * m->head_dim);
   a->v = take(p, s->all_rows, s->kv_heads * m->head_dim);
@@ -128,7 +133,13 @@ static void lay_out_layer(struct player *p, struct activations *a) {
   a->attn = take(p, s->rows, m->heads * m->head_dim);
   a->middle = take(p, s->rows, m->hidden);
   a->normed_2 = take(p, s->rows, m->hidden);
-  a->rstd_2 = take_fp32(p, s->rows);
+  lay_out_norm(p, &a->norm_2, s->rows);
+  if (m->qk_norm) {
+    a->raw_q = take(p, s->rows, m->heads * m->head_dim);
+    a->raw_k = take(p, s->rows, m->kv_heads * m->head_dim);
+    lay_out_norm(p, &a->q_norm, s->rows * m->heads);
+    lay_out_norm(p, &a->k_norm, s->rows * m->kv_heads);
+  }
   a->up = take(p, s->rows, up_width(m));
   a->act = take(p, s->rows, m->ffn);
 }
@@ -148,7 +159,7 @@ static void lay_out(struct player *p) {
   if (s->first_recomputed < m->layers)
     lay_out_layer(p, &s->shared);
   s->normed = take(p, rows, m->hidden);
-  s->rstd = take_fp32(p, rows);
+  lay_out_norm(p, &s->final_rows, rows);
   s->logits = take(p, rows, m->vocab);
   s->loss = take_fp32(p, rows);
   s->lse = take_fp32(p, rows);
@@ -252,18 +263,7 @@ static int begin(struct player *p, struct err *err) {
                    "yet",
                    u, (long long)m->heads, (long long)m->kv_heads, m->name);
   measure(p);
-  p->arena.used = 0;
-  lay_out(p);
-  if (p->arena.used > p->arena.capacity) {
-    if (device_resize(p->device, &p->arena.memory, p->arena.used, err)) {
-      p->arena.capacity = 0;
-      return -1;
-    }
-    p->arena.capacity = p->arena.used;
-    p->arena.used = 0;
-    lay_out(p);
-  }
-  return upload_rows(p, err);
+  return arena_fit(p, lay_out, err) || upload_rows(p, err) ? -1 : 0;
 }
 
 /* ---- exchanges ---- */
@@ -353,45 +353,34 @@ static int sp_out_grad(struct player *p, struct err *err) {
 
 /* ---- forward and backward of a layer ---- */
 
-static struct operator_call norm_call(struct player *p, int64_t rows, const void *x, int weight, void *y, void *rstd) {
-  return (struct operator_call){.kind = OPERATOR_RMSNORM_FORWARD,
-                                .rmsnorm = {.rows = rows,
-                                            .width = p->model->hidden,
-                                            .eps = NORM_EPS,
-                                            .x = x,
-                                            .weight = weights_elements(&p->weights, weight),
-                                            .y = y,
-                                            .rstd = rstd}};
-}
+static const struct layer *layer_of(const struct player *p) { return &state_of(p)->layers[p->layer]; }
 
-/* Gradient through a norm and past it: into = dnormed through the norm + around. */
-static int norm_backward(struct player *p, const void *x, int weight, void *rstd, const void *around, void *into,
-                         struct err *err) {
+/* Gradient through a norm and around it: dx += dnormed through the norm. */
+static int norm_and_around(struct player *p, const struct norm *n, const void *x, const struct norm_rows *left,
+                           struct err *err) {
   struct state_1d *s = state_of(p);
-  struct operator_call c = norm_call(p, s->rows, x, weight, NULL, rstd);
-  c.kind = OPERATOR_RMSNORM_BACKWARD;
-  c.rmsnorm.dy = s->dnormed;
-  c.rmsnorm.dx = s->dnormed;
-  c.rmsnorm.dweight = weights_grad(&p->weights, weight);
-  if (run_operator(p, c, err))
-    return -1;
-  return around ? run_residual(p, s->rows * p->model->hidden, s->dnormed, around, into, err) : 0;
+  return norm_backward(p, s->rows, n, x, left, s->dnormed, s->dnormed, err) ||
+                 run_residual(p, s->rows * p->model->hidden, s->dnormed, s->dx, s->dx, err)
+             ? -1
+             : 0;
 }
 
 static int norm(struct player *p, struct err *err) {
   struct state_1d *s = state_of(p);
   struct activations *a = activations_of(p);
-  const int *t = s->layers[p->layer];
-  if (p->backward)
-    return norm_backward(p, s->input[p->layer], t[NORM_1], a->rstd_1, s->dx, s->dx, err);
-  return run_operator(p, norm_call(p, s->rows, s->input[p->layer], t[NORM_1], a->normed_1, a->rstd_1), err);
+  const struct norm *n = &layer_of(p)->norm_1;
+  const void *x = s->input[p->layer];
+  return p->backward ? norm_and_around(p, n, x, &a->norm_1, err)
+                     : norm_forward(p, s->rows, n, x, a->normed_1, &a->norm_1, err);
 }
 
 /* (rows, q k v) to or from q, k, v apart. */
 static int split_qkv(struct player *p, bool join, struct err *err) {
   const struct transformer *m = p->model;
   struct state_1d *s = state_of(p);
-  void *const parts[3] = {s->local_q, s->local_k, s->local_v};
+  const struct activations *a = activations_of(p);
+  bool raw = m->qk_norm && !join;
+  void *const parts[3] = {raw ? a->raw_q : s->local_q, raw ? a->raw_k : s->local_k, s->local_v};
   const int64_t n[3] = {m->heads, m->kv_heads, m->kv_heads};
   int64_t at = 0, all = qkv_width(m);
   for (int i = 0; i < 3; i++) {
@@ -410,9 +399,7 @@ static int split_qkv(struct player *p, bool join, struct err *err) {
 
 static int qkv(struct player *p, struct err *err) {
   struct state_1d *s = state_of(p);
-  const struct transformer *m = p->model;
-  return linear_forward(p, s->rows, m->hidden, qkv_width(m), activations_of(p)->normed_1, s->layers[p->layer][QKV],
-                        s->qkv, err) ||
+  return linear_forward(p, s->rows, &layer_of(p)->qkv, activations_of(p)->normed_1, s->qkv, err) ||
                  split_qkv(p, false, err)
              ? -1
              : 0;
@@ -420,21 +407,15 @@ static int qkv(struct player *p, struct err *err) {
 
 static int qkv_dgrad(struct player *p, struct err *err) {
   struct state_1d *s = state_of(p);
-  const struct transformer *m = p->model;
-  return split_qkv(p, true, err) ||
-                 linear_dgrad(p, s->rows, m->hidden, qkv_width(m), s->qkv, s->layers[p->layer][QKV], s->dnormed, err)
-             ? -1
-             : 0;
+  return split_qkv(p, true, err) || linear_dgrad(p, s->rows, &layer_of(p)->qkv, s->qkv, s->dnormed, err) ? -1 : 0;
 }
 
 static int qkv_wgrad(struct player *p, struct err *err) {
   struct state_1d *s = state_of(p);
-  const struct transformer *m = p->model;
-  return linear_wgrad(p, s->rows, m->hidden, qkv_width(m), activations_of(p)->normed_1, s->qkv,
-                      s->layers[p->layer][QKV], err);
+  return linear_wgrad(p, s->rows, &layer_of(p)->qkv, activations_of(p)->normed_1, s->qkv, err);
 }
 
-static int rope(struct player *p, struct err *err) {
+static int turn(struct player *p, struct err *err) {
   const struct transformer *m = p->model;
   struct state_1d *s = state_of(p);
   struct operator_call c = {.kind = OPERATOR_ROPE,
@@ -443,17 +424,34 @@ static int rope(struct player *p, struct err *err) {
                                      .head_dim = m->head_dim,
                                      .base = ROPE_BASE,
                                      .inverse = p->backward,
+                                     .max_position = s->longest,
                                      .positions = s->position,
                                      .x = s->local_q}};
-  if (run_operator(p, c, err))
-    return -1;
+  if (m->learned_positions || run_operator(p, c, err))
+    return m->learned_positions ? 0 : -1;
   c.rope.heads = m->kv_heads;
   c.rope.x = s->local_k;
   return run_operator(p, c, err);
 }
 
-static int copy_whole(struct player *p, const void *src, void *dst, int64_t n, struct err *err) {
-  return run_copy(p, (struct copy_call){.width = n, .src = src, .dst = dst}, err);
+/* Norms of q and k, where the model has them, then the turn by position. */
+static int rope(struct player *p, struct err *err) {
+  const struct transformer *m = p->model;
+  struct state_1d *s = state_of(p);
+  const struct layer *t = layer_of(p);
+  struct activations *a = activations_of(p);
+  int64_t q = s->rows * m->heads, k = s->rows * m->kv_heads;
+  if (!m->qk_norm)
+    return turn(p, err);
+  if (p->backward)
+    return turn(p, err) || norm_backward(p, q, &t->q_norm, a->raw_q, &a->q_norm, s->local_q, s->local_q, err) ||
+                   norm_backward(p, k, &t->k_norm, a->raw_k, &a->k_norm, s->local_k, s->local_k, err)
+               ? -1
+               : 0;
+  return norm_forward(p, q, &t->q_norm, a->raw_q, s->local_q, &a->q_norm, err) ||
+                 norm_forward(p, k, &t->k_norm, a->raw_k, s->local_k, &a->k_norm, err) || turn(p, err)
+             ? -1
+             : 0;
 }
 
 static struct operator_call attention_call(struct player *p) {
@@ -508,85 +506,66 @@ static int attention_backward(struct player *p, struct err *err) {
 
 static int attn_out(struct player *p, struct err *err) {
   struct state_1d *s = state_of(p);
-  const struct transformer *m = p->model;
-  return linear_forward(p, s->rows, m->heads * m->head_dim, m->hidden, activations_of(p)->attn,
-                        s->layers[p->layer][ATTN_OUT], s->projected, err);
+  return linear_forward(p, s->rows, &layer_of(p)->attn_out, activations_of(p)->attn, s->projected, err);
 }
 
 static int attn_out_dgrad(struct player *p, struct err *err) {
   struct state_1d *s = state_of(p);
-  const struct transformer *m = p->model;
-  return linear_dgrad(p, s->rows, m->heads * m->head_dim, m->hidden, s->dx, s->layers[p->layer][ATTN_OUT], s->dattn,
-                      err);
+  return linear_dgrad(p, s->rows, &layer_of(p)->attn_out, s->dx, s->dattn, err);
 }
 
 static int attn_out_wgrad(struct player *p, struct err *err) {
   struct state_1d *s = state_of(p);
-  const struct transformer *m = p->model;
-  return linear_wgrad(p, s->rows, m->heads * m->head_dim, m->hidden, activations_of(p)->attn, s->dx,
-                      s->layers[p->layer][ATTN_OUT], err);
+  return linear_wgrad(p, s->rows, &layer_of(p)->attn_out, activations_of(p)->attn, s->dx, err);
 }
 
 static int residual_norm(struct player *p, struct err *err) {
   struct state_1d *s = state_of(p);
   struct activations *a = activations_of(p);
-  const int *t = s->layers[p->layer];
+  const struct norm *n = &layer_of(p)->norm_2;
   if (p->backward)
-    return norm_backward(p, a->middle, t[NORM_2], a->rstd_2, s->dx, s->dx, err);
+    return norm_and_around(p, n, a->middle, &a->norm_2, err);
   return run_residual(p, s->rows * p->model->hidden, s->input[p->layer], s->projected, a->middle, err) ||
-                 run_operator(p, norm_call(p, s->rows, a->middle, t[NORM_2], a->normed_2, a->rstd_2), err)
+                 norm_forward(p, s->rows, n, a->middle, a->normed_2, &a->norm_2, err)
              ? -1
              : 0;
 }
 
 static int mlp_up(struct player *p, struct err *err) {
-  struct state_1d *s = state_of(p);
   struct activations *a = activations_of(p);
-  return linear_forward(p, s->rows, p->model->hidden, up_width(p->model), a->normed_2, s->layers[p->layer][MLP_UP],
-                        a->up, err);
+  return linear_forward(p, state_of(p)->rows, &layer_of(p)->mlp_up, a->normed_2, a->up, err);
 }
 
 static int mlp_up_dgrad(struct player *p, struct err *err) {
   struct state_1d *s = state_of(p);
-  return linear_dgrad(p, s->rows, p->model->hidden, up_width(p->model), s->dup, s->layers[p->layer][MLP_UP], s->dnormed,
-                      err);
+  return linear_dgrad(p, s->rows, &layer_of(p)->mlp_up, s->dup, s->dnormed, err);
 }
 
 static int mlp_up_wgrad(struct player *p, struct err *err) {
   struct state_1d *s = state_of(p);
-  return linear_wgrad(p, s->rows, p->model->hidden, up_width(p->model), activations_of(p)->normed_2, s->dup,
-                      s->layers[p->layer][MLP_UP], err);
+  return linear_wgrad(p, s->rows, &layer_of(p)->mlp_up, activations_of(p)->normed_2, s->dup, err);
 }
 
 static int activation(struct player *p, struct err *err) {
   struct state_1d *s = state_of(p);
   struct activations *a = activations_of(p);
-  const struct transformer *m = p->model;
-  struct operator_call c = {.kind = p->backward ? OPERATOR_GELU_BACKWARD : OPERATOR_GELU_FORWARD};
-  if (m->mlp_matrices == 3) {
-    c.kind = p->backward ? OPERATOR_SWIGLU_BACKWARD : OPERATOR_SWIGLU_FORWARD;
-    c.swiglu = (struct swiglu_call){s->rows, m->ffn, a->up, a->act, s->dact, s->dup};
-  } else {
-    c.gelu = (struct gelu_call){s->rows * m->ffn, a->up, a->act, s->dact, s->dup};
-  }
-  return run_operator(p, c, err);
+  return p->backward ? activation_backward(p, s->rows, a->up, s->dact, s->dup, err)
+                     : activation_forward(p, s->rows, a->up, a->act, err);
 }
 
 static int mlp_down(struct player *p, struct err *err) {
   struct state_1d *s = state_of(p);
-  return linear_forward(p, s->rows, p->model->ffn, p->model->hidden, activations_of(p)->act,
-                        s->layers[p->layer][MLP_DOWN], s->projected, err);
+  return linear_forward(p, s->rows, &layer_of(p)->mlp_down, activations_of(p)->act, s->projected, err);
 }
 
 static int mlp_down_dgrad(struct player *p, struct err *err) {
   struct state_1d *s = state_of(p);
-  return linear_dgrad(p, s->rows, p->model->ffn, p->model->hidden, s->dx, s->layers[p->layer][MLP_DOWN], s->dact, err);
+  return linear_dgrad(p, s->rows, &layer_of(p)->mlp_down, s->dx, s->dact, err);
 }
 
 static int mlp_down_wgrad(struct player *p, struct err *err) {
   struct state_1d *s = state_of(p);
-  return linear_wgrad(p, s->rows, p->model->ffn, p->model->hidden, activations_of(p)->act, s->dx,
-                      s->layers[p->layer][MLP_DOWN], err);
+  return linear_wgrad(p, s->rows, &layer_of(p)->mlp_down, activations_of(p)->act, s->dx, err);
 }
 
 /* The gradient runs on through both branches: nothing to compute backward. */
@@ -629,19 +608,17 @@ static int embedding_backward(struct player *p, struct err *err) {
 
 static int final_norm(struct player *p, struct err *err) {
   struct state_1d *s = state_of(p);
-  return run_operator(p, norm_call(p, s->rows, s->input[p->model->layers], s->final_norm, s->normed, s->rstd), err);
+  return norm_forward(p, s->rows, &s->final_norm, s->input[p->model->layers], s->normed, &s->final_rows, err);
 }
 
 static int final_norm_backward(struct player *p, struct err *err) {
   struct state_1d *s = state_of(p);
-  if (norm_backward(p, s->input[p->model->layers], s->final_norm, s->rstd, NULL, NULL, err))
-    return -1;
-  return copy_whole(p, s->dnormed, s->dx, s->rows * p->model->hidden, err);
+  return norm_backward(p, s->rows, &s->final_norm, s->input[p->model->layers], &s->final_rows, s->dnormed, s->dx, err);
 }
 
 static int head(struct player *p, struct err *err) {
   struct state_1d *s = state_of(p);
-  return linear_forward(p, s->rows, p->model->hidden, p->model->vocab, s->normed, s->head, s->logits, err);
+  return linear_forward(p, s->rows, &s->head, s->normed, s->logits, err);
 }
 
 /* Loss and its gradient. Inside a micro-batch every real token weighs the same. */
@@ -657,27 +634,22 @@ static int cross_entropy(struct player *p, struct err *err) {
                                               .lse = s->lse,
                                               .scale = (float)per_token,
                                               .dx = s->logits}};
-  float *loss = xmalloc(size_mul((size_t)s->rows, sizeof *loss));
-  int rc = run_operator(p, c, err) || device_copy(p->device, loss, s->loss, (size_t)s->rows * sizeof *loss, err);
-  double sum = 0;
-  for (int64_t i = 0; rc == 0 && i < s->rows; i++)
-    sum += loss[i];
-  free(loss);
-  if (rc == 0 && !isfinite(sum))
-    rc = err_set(err, "the loss is not a number");
+  double sum;
+  if (run_operator(p, c, err) || sum_losses(p, s->loss, s->rows, &sum, err))
+    return -1;
   p->loss += per_token * sum;
   c.kind = OPERATOR_CROSS_ENTROPY_BACKWARD;
-  return rc || run_operator(p, c, err) ? -1 : 0;
+  return run_operator(p, c, err);
 }
 
 static int head_dgrad(struct player *p, struct err *err) {
   struct state_1d *s = state_of(p);
-  return linear_dgrad(p, s->rows, p->model->hidden, p->model->vocab, s->logits, s->head, s->dnormed, err);
+  return linear_dgrad(p, s->rows, &s->head, s->logits, s->dnormed, err);
 }
 
 static int head_wgrad(struct player *p, struct err *err) {
   struct state_1d *s = state_of(p);
-  return linear_wgrad(p, s->rows, p->model->hidden, p->model->vocab, s->normed, s->logits, s->head, err);
+  return linear_wgrad(p, s->rows, &s->head, s->normed, s->logits, err);
 }
 
 static int nothing(struct player *p, struct err *err) {

@@ -95,13 +95,13 @@ static int play_op(struct executor *x, const struct op *op, struct err *err) {
   const double *predicted = x->player.mb->predicted_s;
   double predicted_s = predicted ? predicted[x->played] : s_from_ns(op->ns);
   bool exchange = op->kind == OP_EXCHANGE;
+  uint8_t category = exchange ? TIMELINE_CAT_SP_EXCHANGE : op->kind == OP_HOST ? TIMELINE_CAT_HOST : op->category;
   int64_t from = wall_clock_ns();
   x->played++;
   enter(x, op->name);
   if (run_action(x, op, predicted_s, err))
     return failed(x, op->name, err);
-  measured(x, op->name, exchange ? TIMELINE_EXCHANGE : TIMELINE_COMPUTE,
-           exchange ? TIMELINE_CAT_SP_EXCHANGE : op->category, predicted_s, from);
+  measured(x, op->name, exchange ? TIMELINE_EXCHANGE : TIMELINE_COMPUTE, category, predicted_s, from);
   return 0;
 }
 
@@ -142,8 +142,9 @@ static int play_program(struct executor *x, const struct program *program, int w
       place(p, s, repeat, &backward_layer);
       for (int j = 0; j < s->n_ops; j++) {
         const struct op *op = &program->ops[s->first_op + j];
+        p->op = op;
         p->backward = s->place == SECTION_BACKWARD && op->category != TIMELINE_CAT_RECOMPUTE;
-        if ((op->kind == OP_COMPUTE || op->kind == OP_EXCHANGE) && what & PLAY_OPS && play_op(x, op, err))
+        if (op->kind != OP_POST && op->kind != OP_WAIT && what & PLAY_OPS && play_op(x, op, err))
           return -1;
         bool posted = (repeat + 1 == s->repeat ? op->last_bytes : op->bytes) >= 0;
         if (op->kind == OP_POST && what & PLAY_POSTS && posted && reduce(x, err))
@@ -300,11 +301,9 @@ int executor_open(struct executor **out, const struct transformer *model, const 
   if (options->zero > 2 && !options->is_virtual)
     return err_set(err, "execute: zero %d shards the weights themselves, which is not played yet (0 to 2 are)",
                    options->zero);
-  if (model->is_2d && !options->is_virtual)
-    return err_set(err, "execute: model '%s' is 2D, which is not played yet", model->name);
   struct executor *x = xcalloc(1, sizeof *x);
   x->options = *options;
-  x->actions = &model_1d;
+  x->actions = model->is_2d ? &model_2d : &model_1d;
   x->player = (struct player){.model = model, .options = &x->options, .device = world->device, .world = world};
   int rc = options->is_virtual ? virtual_open(&x->clock, world->rank, world->ranks, err)
                                : x->actions->build(&x->player, err) ||

@@ -166,9 +166,14 @@ static struct operator_call update_of(struct weights *w, const struct range *r, 
   void *weight = (char *)w->elements + (size_t)(r->offset + shard * r->shard) * element;
   float rate = (float)o->learning_rate;
   if (o->optimizer == OPTIMIZER_SGD)
-    return (struct operator_call){
-        .kind = OPERATOR_SGD,
-        .sgd = {.n = r->shard, .lr = rate, .grad_scale = 1, .grad = grad, .master = master, .weight = weight}};
+    return (struct operator_call){.kind = OPERATOR_SGD,
+                                  .sgd = {.n = r->shard,
+                                          .lr = rate,
+                                          .grad_scale = 1,
+                                          .grad = grad,
+                                          .master = master,
+                                          .m = (float *)w->m + r->state_offset,
+                                          .weight = weight}};
   return (struct operator_call){.kind = OPERATOR_ADAMW,
                                 .adamw = {.n = r->shard,
                                           .lr = rate,

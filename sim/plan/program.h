@@ -46,6 +46,7 @@ struct op {
   uint8_t collective; /* enum collective */
   uint8_t load;       /* OP_EXCHANGE: index into program.loads */
   uint8_t lag;        /* OP_WAIT */
+  uint8_t module;     /* of the block that it belongs to (2D: 0 spatial, 1 temporal) */
   bool skip_last_exchange;
   uint16_t kernels;
 };
