@@ -144,6 +144,8 @@ static void make_micro_batch(struct execute_plan *p, size_t i, int sp) {
                                     .shape = from->shape,
                                     .recompute_blocks = {from->recompute_blocks[0], from->recompute_blocks[1]},
                                     .weight = p->line.weights[i]};
+  int shared;
+  system_sp_split(&p->system, sp, &shared, &m->ring);
   struct microbatch shape = shape_of(m, p->model.is_2d);
   lower_micro_batch(&p->programs[i], &p->system, sp, &shape);
   m->program = &p->programs[i];
@@ -315,6 +317,7 @@ void execute_single_make(struct execute_single *out, const struct execute_plan *
                                           .ids = &m->ids[j],
                                           .offsets = &m->offsets[j],
                                           .packed = true,
+                                          .ring = 1,
                                           .weight = m->weight * (double)sample_tokens(m->samples[j]) / tokens};
       struct microbatch shape = shape_of(one, p->model.is_2d);
       lower_micro_batch(&out->programs[at], &p->system, 1, &shape);

@@ -1,53 +1,12 @@
-/* actions_1d.c: what the operations of the text transformer do (sim/plan/lower_1d.c names them). Attention by heads
- * over the group (Ulysses): rank i of u holds `rows` token rows outside attention and heads / u heads of all rows
- * inside. */
-#include <math.h>
+/* actions_1d.c: what the operations of the text transformer do (sim/plan/lower_1d.c names them); attention_1d.c has
+ * attention and its exchanges. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/base/units.h"
-#include "sim/execute/player.h"
+#include "sim/execute/state_1d.h"
 
 #define ROPE_BASE 10000.0f
-
-struct layer {
-  struct norm norm_1, norm_2, q_norm, k_norm; /* q_norm, k_norm: a vector for every head; where the model has them */
-  struct linear qkv, attn_out, mlp_up, mlp_down;
-};
-
-/* What a layer's forward leaves behind. One per kept layer, one shared by all recomputed ones. */
-struct activations {
-  void *normed_1, *normed_2; /* (rows, hidden) */
-  struct norm_rows norm_1, norm_2, q_norm, k_norm;
-  void *raw_q, *raw_k; /* before their norms: (rows, heads, head_dim), (rows, kv_heads, head_dim) */
-  void *q, *k, *v;     /* (all rows, heads / u, head_dim), k, v with kv heads */
-  void *out, *lse;     /* as q; fp32 (heads / u, all rows) */
-  void *attn;          /* (rows, heads, head_dim) */
-  void *middle;        /* (rows, hidden): after attention's residual */
-  void *up, *act;      /* (rows, ffn * (matrices - 1)), (rows, ffn) */
-};
-
-struct state_1d {
-  struct layer *layers;
-  struct norm final_norm;
-  struct linear head;
-  int embedding, positions_table; /* tensors; -1: none */
-  int range_rest, range_head;     /* blocks are ranges 1 .. layers */
-  /* Of the micro-batch. */
-  int64_t rows, all_rows, real_tokens, sequences, longest;
-  int64_t heads, kv_heads;                      /* per rank inside attention */
-  int first_recomputed;                         /* layers from here on keep only their input */
-  void *token, *target, *position, *cu_seqlens; /* int32 on the device */
-  void **input;                                 /* per layer: (rows, hidden); one more for the last output */
-  struct activations *kept, shared;
-  void *normed, *logits, *loss, *lse; /* head */
-  struct norm_rows final_rows;
-  void *dx, *dy, *dnormed, *dup, *dact, *dattn; /* gradients */
-  void *qkv, *local_q, *local_k, *local_v, *send, *recv, *projected;
-  void *dq, *dk, *dv, *delta;
-};
-
-static struct state_1d *state_of(const struct player *p) { return p->state; }
 
 static int64_t up_width(const struct transformer *m) { return m->ffn * (m->mlp_matrices - 1); }
 static int64_t qkv_width(const struct transformer *m) { return (m->heads + 2 * m->kv_heads) * m->head_dim; }
@@ -99,6 +58,7 @@ static void release(struct player *p) {
   struct state_1d *s = p->state;
   if (!s)
     return;
+  attention_1d_release(p);
   free(s->layers);
   free(s->input);
   free(s->kept);
@@ -106,10 +66,10 @@ static void release(struct player *p) {
 }
 
 /* The last ones recompute: the backward meets them first. */
-static bool is_kept(const struct player *p, int layer) { return layer < state_of(p)->first_recomputed; }
+static bool is_kept(const struct player *p, int layer) { return layer < state_1d(p)->first_recomputed; }
 
-static struct activations *activations_of(const struct player *p) {
-  struct state_1d *s = state_of(p);
+struct activations *activations_1d(const struct player *p) {
+  struct state_1d *s = state_1d(p);
   return is_kept(p, p->layer) ? &s->kept[p->layer] : &s->shared;
 }
 
@@ -122,7 +82,7 @@ static void lay_out_norm(struct player *p, struct norm_rows *n, int64_t rows) {
 
 static void lay_out_layer(struct player *p, struct activations *a) {
   const struct transformer *m = p->model;
-  const struct state_1d *s = state_of(p);
+  const struct state_1d *s = state_1d(p);
   a->normed_1 = take(p, s->rows, m->hidden);
   lay_out_norm(p, &a->norm_1, s->rows);
   a->q = take(p, s->all_rows, s->heads * m->head_dim);
@@ -146,12 +106,11 @@ static void lay_out_layer(struct player *p, struct activations *a) {
 
 static void lay_out(struct player *p) {
   const struct transformer *m = p->model;
-  struct state_1d *s = state_of(p);
-  int64_t rows = s->rows, parts = s->all_rows * (s->heads + 2 * s->kv_heads) * m->head_dim;
+  struct state_1d *s = state_1d(p);
+  int64_t rows = s->rows;
   s->token = take_fp32(p, rows);
   s->target = take_fp32(p, rows);
   s->position = take_fp32(p, rows);
-  s->cu_seqlens = take_fp32(p, s->sequences + 1);
   for (int l = 0; l <= m->layers; l++)
     s->input[l] = take(p, rows, m->hidden);
   for (int l = 0; l < s->first_recomputed; l++)
@@ -174,19 +133,14 @@ static void lay_out(struct player *p) {
   s->local_q = take(p, rows, m->heads * m->head_dim);
   s->local_k = take(p, rows, m->kv_heads * m->head_dim);
   s->local_v = take(p, rows, m->kv_heads * m->head_dim);
-  s->send = take(p, parts, 1);
-  s->recv = take(p, parts, 1);
-  s->dq = take(p, s->all_rows, s->heads * m->head_dim);
-  s->dk = take(p, s->all_rows, s->kv_heads * m->head_dim);
-  s->dv = take(p, s->all_rows, s->kv_heads * m->head_dim);
-  s->delta = take_fp32(p, s->all_rows * s->heads);
+  attention_1d_lay_out(p);
 }
 
 /* ---- inputs ---- */
 
 /* Rows of one sample in the micro-batch: its tokens, then padding. */
 struct row_fill {
-  int32_t *token, *target, *position, *cu_seqlens;
+  int32_t *token, *target, *position;
   int64_t first, rows; /* this rank's rows of the micro-batch */
 };
 
@@ -194,7 +148,7 @@ static void fill_sample(const struct player *p, struct row_fill *f, int64_t i, i
   const struct execute_micro_batch *mb = p->mb;
   int64_t n = mb->samples[i].a, offset = mb->offsets && mb->offsets[i] != UINT32_MAX ? mb->offsets[i] : 0;
   for (int64_t j = 0; j < n; j++) {
-    int64_t row = begin + j - f->first;
+    int64_t row = attention_1d_row(p, mb->packed ? n : mb->shape.a, begin, j) - f->first;
     if (row < 0 || row >= f->rows)
       continue;
     f->token[row] = data_token(p->options->seed, mb->ids[i], offset + j, p->model->vocab);
@@ -204,161 +158,50 @@ static void fill_sample(const struct player *p, struct row_fill *f, int64_t i, i
 }
 
 static int upload_rows(struct player *p, struct err *err) {
-  struct state_1d *s = state_of(p);
+  struct state_1d *s = state_1d(p);
   const struct execute_micro_batch *mb = p->mb;
   size_t rows = (size_t)s->rows;
   struct row_fill f = {.first = p->group->rank * s->rows, .rows = s->rows};
   f.token = xcalloc(rows, sizeof(int32_t));
   f.target = xmalloc(size_mul(rows, sizeof(int32_t)));
   f.position = xcalloc(rows, sizeof(int32_t));
-  f.cu_seqlens = xcalloc((size_t)s->sequences + 1, sizeof(int32_t));
   memset(f.target, 0xff, rows * sizeof(int32_t)); /* -1: no target */
   int64_t begin = 0;
   for (int64_t i = 0; i < mb->batch; i++) {
     fill_sample(p, &f, i, begin);
-    begin += mb->packed ? mb->samples[i].a : mb->shape.a;
-    f.cu_seqlens[i + 1] = (int32_t)begin;
+    begin += attention_1d_rows(p, mb->packed ? mb->samples[i].a : mb->shape.a);
   }
-  if (s->sequences > mb->batch) /* dummy rows attend to each other only */
-    f.cu_seqlens[s->sequences] = (int32_t)s->all_rows;
   int rc = device_copy(p->device, s->token, f.token, rows * sizeof(int32_t), err) ||
            device_copy(p->device, s->target, f.target, rows * sizeof(int32_t), err) ||
-           device_copy(p->device, s->position, f.position, rows * sizeof(int32_t), err) ||
-           device_copy(p->device, s->cu_seqlens, f.cu_seqlens, ((size_t)s->sequences + 1) * sizeof(int32_t), err);
+           device_copy(p->device, s->position, f.position, rows * sizeof(int32_t), err);
   free(f.token);
   free(f.target);
   free(f.position);
-  free(f.cu_seqlens);
   return rc ? -1 : 0;
-}
-
-static void measure(struct player *p) {
-  const struct execute_micro_batch *mb = p->mb;
-  const struct transformer *m = p->model;
-  struct state_1d *s = state_of(p);
-  int u = p->group->ranks;
-  int64_t tokens = 0;
-  s->real_tokens = s->longest = 0;
-  for (int64_t i = 0; i < mb->batch; i++) {
-    int64_t n = mb->packed ? mb->samples[i].a : mb->shape.a;
-    s->real_tokens += mb->samples[i].a;
-    s->longest = int64_max(s->longest, n);
-    tokens += n;
-  }
-  s->rows = ceil_div(tokens, u);
-  s->all_rows = s->rows * u;
-  s->sequences = mb->batch + (s->all_rows > tokens);
-  s->longest = int64_max(s->longest, s->all_rows - tokens);
-  s->heads = m->heads / u;
-  s->kv_heads = int64_max(1, m->kv_heads / u);
-  s->first_recomputed = m->layers - mb->recompute_blocks[0];
 }
 
 static int begin(struct player *p, struct err *err) {
   const struct transformer *m = p->model;
-  int u = p->group->ranks;
-  if (m->heads % u != 0 || (m->kv_heads % u != 0 && u % m->kv_heads != 0))
-    return err_set(err,
-                   "sp %d does not divide the %lld heads and %lld key heads of model '%s': its ring is not played "
-                   "yet",
-                   u, (long long)m->heads, (long long)m->kv_heads, m->name);
-  measure(p);
-  return arena_fit(p, lay_out, err) || upload_rows(p, err) ? -1 : 0;
-}
-
-/* ---- exchanges ---- */
-
-/* Local (rows, n, head_dim) to or from its place in the exchange buffer: u parts of `part` elements, each holding this
- * rank's rows of the part's heads, at `at` within the part. Fewer key heads than ranks: each goes to u / n ranks, and
- * their gradients add up on the way back. */
-static int pack_heads(struct player *p, void *local, int64_t n, void *buffer, int64_t at, int64_t part, bool unpack,
-                      struct err *err) {
-  int64_t u = p->group->ranks, d = p->model->head_dim, rows = state_of(p)->rows;
-  int64_t own = int64_max(1, n / u), owners = n < u ? u / n : 1, parts = u / owners;
-  for (int64_t i = 0; i < owners; i++) {
-    void *there = element_at(p, buffer, at + i * part);
-    struct copy_call c = {.extent = {parts, rows, 1}, .width = own * d, .accumulate = unpack && i > 0};
-    const int64_t local_stride[2] = {own * d, n * d}, there_stride[2] = {owners * part, own * d};
-    memcpy(c.src_stride, unpack ? there_stride : local_stride, sizeof local_stride);
-    memcpy(c.dst_stride, unpack ? local_stride : there_stride, sizeof local_stride);
-    c.src = unpack ? there : local;
-    c.dst = unpack ? local : there;
-    if (run_copy(p, c, err))
-      return -1;
-  }
-  return 0;
-}
-
-/* All rows' heads (all rows, n, head_dim) to or from the exchange buffer: part i holds rank i's rows. */
-static int pack_rows(struct player *p, void *all, int64_t n, void *buffer, int64_t at, int64_t part, bool unpack,
-                     struct err *err) {
-  int64_t u = p->group->ranks, width = state_of(p)->rows * n * p->model->head_dim;
-  void *there = element_at(p, buffer, at);
-  struct copy_call c = {.extent = {u, 1, 1}, .width = width, .src = unpack ? there : all, .dst = unpack ? all : there};
-  c.src_stride[0] = unpack ? part : width;
-  c.dst_stride[0] = unpack ? width : part;
-  return run_copy(p, c, err);
-}
-
-/* q, k, v between local rows of all heads and all rows of local heads. */
-static int exchange_qkv(struct player *p, void *const local[3], void *const all[3], bool back, struct err *err) {
-  const struct transformer *m = p->model;
-  struct state_1d *s = state_of(p);
-  const int64_t n[3] = {m->heads, m->kv_heads, m->kv_heads}, own[3] = {s->heads, s->kv_heads, s->kv_heads};
-  int64_t unit = s->rows * m->head_dim, part = unit * (s->heads + 2 * s->kv_heads), at = 0;
-  for (int i = 0; i < 3; at += unit * own[i++])
-    if (back ? pack_rows(p, all[i], own[i], s->send, at, part, false, err)
-             : pack_heads(p, local[i], n[i], s->send, at, part, false, err))
-      return -1;
-  if (run_exchange(p, s->send, s->recv, part, err))
-    return -1;
-  at = 0;
-  for (int i = 0; i < 3; at += unit * own[i++])
-    if (back ? pack_heads(p, local[i], n[i], s->recv, at, part, true, err)
-             : pack_rows(p, all[i], own[i], s->recv, at, part, true, err))
-      return -1;
-  return 0;
-}
-
-static int sp_qkv(struct player *p, struct err *err) {
-  struct state_1d *s = state_of(p);
-  struct activations *a = activations_of(p);
-  return exchange_qkv(p, (void *[]){s->local_q, s->local_k, s->local_v}, (void *[]){a->q, a->k, a->v}, false, err);
-}
-
-static int sp_qkv_grad(struct player *p, struct err *err) {
-  struct state_1d *s = state_of(p);
-  return exchange_qkv(p, (void *[]){s->local_q, s->local_k, s->local_v}, (void *[]){s->dq, s->dk, s->dv}, true, err);
-}
-
-static int sp_out(struct player *p, struct err *err) {
-  struct state_1d *s = state_of(p);
-  struct activations *a = activations_of(p);
-  int64_t part = s->rows * s->heads * p->model->head_dim;
-  return run_exchange(p, a->out, s->recv, part, err) ||
-                 pack_heads(p, a->attn, p->model->heads, s->recv, 0, part, true, err)
-             ? -1
-             : 0;
-}
-
-/* The gradient of the attention's output, all rows, stays in `recv`. */
-static int sp_out_grad(struct player *p, struct err *err) {
-  struct state_1d *s = state_of(p);
-  int64_t part = s->rows * s->heads * p->model->head_dim;
-  return pack_heads(p, s->dattn, p->model->heads, s->send, 0, part, false, err) ||
-                 run_exchange(p, s->send, s->recv, part, err)
+  struct state_1d *s = state_1d(p);
+  attention_1d_measure(p);
+  if (m->heads % s->u != 0 || (m->kv_heads % s->u != 0 && s->u % m->kv_heads != 0))
+    return err_set(err, "%d ranks do not share the %lld heads and %lld key heads of model '%s' evenly: not played",
+                   s->u, (long long)m->heads, (long long)m->kv_heads, m->name);
+  s->first_recomputed = m->layers - p->mb->recompute_blocks[0];
+  return communicator_group(p->world, s->u, &s->heads_group, err) || arena_fit(p, lay_out, err) ||
+                 upload_rows(p, err) || attention_1d_upload(p, err)
              ? -1
              : 0;
 }
 
 /* ---- forward and backward of a layer ---- */
 
-static const struct layer *layer_of(const struct player *p) { return &state_of(p)->layers[p->layer]; }
+static const struct layer *layer_of(const struct player *p) { return &state_1d(p)->layers[p->layer]; }
 
 /* Gradient through a norm and around it: dx += dnormed through the norm. */
 static int norm_and_around(struct player *p, const struct norm *n, const void *x, const struct norm_rows *left,
                            struct err *err) {
-  struct state_1d *s = state_of(p);
+  struct state_1d *s = state_1d(p);
   return norm_backward(p, s->rows, n, x, left, s->dnormed, s->dnormed, err) ||
                  run_residual(p, s->rows * p->model->hidden, s->dnormed, s->dx, s->dx, err)
              ? -1
@@ -366,8 +209,8 @@ static int norm_and_around(struct player *p, const struct norm *n, const void *x
 }
 
 static int norm(struct player *p, struct err *err) {
-  struct state_1d *s = state_of(p);
-  struct activations *a = activations_of(p);
+  struct state_1d *s = state_1d(p);
+  struct activations *a = activations_1d(p);
   const struct norm *n = &layer_of(p)->norm_1;
   const void *x = s->input[p->layer];
   return p->backward ? norm_and_around(p, n, x, &a->norm_1, err)
@@ -377,8 +220,8 @@ static int norm(struct player *p, struct err *err) {
 /* (rows, q k v) to or from q, k, v apart. */
 static int split_qkv(struct player *p, bool join, struct err *err) {
   const struct transformer *m = p->model;
-  struct state_1d *s = state_of(p);
-  const struct activations *a = activations_of(p);
+  struct state_1d *s = state_1d(p);
+  const struct activations *a = activations_1d(p);
   bool raw = m->qk_norm && !join;
   void *const parts[3] = {raw ? a->raw_q : s->local_q, raw ? a->raw_k : s->local_k, s->local_v};
   const int64_t n[3] = {m->heads, m->kv_heads, m->kv_heads};
@@ -398,26 +241,26 @@ static int split_qkv(struct player *p, bool join, struct err *err) {
 }
 
 static int qkv(struct player *p, struct err *err) {
-  struct state_1d *s = state_of(p);
-  return linear_forward(p, s->rows, &layer_of(p)->qkv, activations_of(p)->normed_1, s->qkv, err) ||
+  struct state_1d *s = state_1d(p);
+  return linear_forward(p, s->rows, &layer_of(p)->qkv, activations_1d(p)->normed_1, s->qkv, err) ||
                  split_qkv(p, false, err)
              ? -1
              : 0;
 }
 
 static int qkv_dgrad(struct player *p, struct err *err) {
-  struct state_1d *s = state_of(p);
+  struct state_1d *s = state_1d(p);
   return split_qkv(p, true, err) || linear_dgrad(p, s->rows, &layer_of(p)->qkv, s->qkv, s->dnormed, err) ? -1 : 0;
 }
 
 static int qkv_wgrad(struct player *p, struct err *err) {
-  struct state_1d *s = state_of(p);
-  return linear_wgrad(p, s->rows, &layer_of(p)->qkv, activations_of(p)->normed_1, s->qkv, err);
+  struct state_1d *s = state_1d(p);
+  return linear_wgrad(p, s->rows, &layer_of(p)->qkv, activations_1d(p)->normed_1, s->qkv, err);
 }
 
 static int turn(struct player *p, struct err *err) {
   const struct transformer *m = p->model;
-  struct state_1d *s = state_of(p);
+  struct state_1d *s = state_1d(p);
   struct operator_call c = {.kind = OPERATOR_ROPE,
                             .rope = {.rows = s->rows,
                                      .heads = m->heads,
@@ -437,9 +280,9 @@ static int turn(struct player *p, struct err *err) {
 /* Norms of q and k, where the model has them, then the turn by position. */
 static int rope(struct player *p, struct err *err) {
   const struct transformer *m = p->model;
-  struct state_1d *s = state_of(p);
+  struct state_1d *s = state_1d(p);
   const struct layer *t = layer_of(p);
-  struct activations *a = activations_of(p);
+  struct activations *a = activations_1d(p);
   int64_t q = s->rows * m->heads, k = s->rows * m->kv_heads;
   if (!m->qk_norm)
     return turn(p, err);
@@ -454,74 +297,24 @@ static int rope(struct player *p, struct err *err) {
              : 0;
 }
 
-static struct operator_call attention_call(struct player *p) {
-  struct state_1d *s = state_of(p);
-  const struct activations *a = activations_of(p);
-  return (struct operator_call){.kind = OPERATOR_ATTENTION_FORWARD,
-                                .attention = {.batch = s->sequences,
-                                              .heads = s->heads,
-                                              .kv_heads = s->kv_heads,
-                                              .head_dim = p->model->head_dim,
-                                              .q_rows = s->all_rows,
-                                              .kv_rows = s->all_rows,
-                                              .max_q = s->longest,
-                                              .max_kv = s->longest,
-                                              .causal = p->model->causal,
-                                              .scale = 1 / sqrtf((float)p->model->head_dim),
-                                              .cu_seqlens_q = s->cu_seqlens,
-                                              .cu_seqlens_k = s->cu_seqlens,
-                                              .q = a->q,
-                                              .k = a->k,
-                                              .v = a->v,
-                                              .out = a->out,
-                                              .lse = a->lse}};
-}
-
-/* Alone, a rank's local rows and heads are all there are: the exchange is a copy. */
-static int attention(struct player *p, struct err *err) {
-  struct state_1d *s = state_of(p);
-  struct activations *a = activations_of(p);
-  int64_t d = p->model->head_dim, q = s->rows * s->heads * d, kv = s->rows * s->kv_heads * d;
-  bool alone = p->group->ranks == 1;
-  if (alone && (copy_whole(p, s->local_q, a->q, q, err) || copy_whole(p, s->local_k, a->k, kv, err) ||
-                copy_whole(p, s->local_v, a->v, kv, err)))
-    return -1;
-  if (run_operator(p, attention_call(p), err))
-    return -1;
-  return alone ? copy_whole(p, a->out, a->attn, q, err) : 0;
-}
-
-static int attention_backward(struct player *p, struct err *err) {
-  struct state_1d *s = state_of(p);
-  bool alone = p->group->ranks == 1;
-  struct operator_call c = attention_call(p);
-  c.kind = OPERATOR_ATTENTION_BACKWARD;
-  c.attention.dout = alone ? s->dattn : s->recv;
-  c.attention.dq = alone ? s->local_q : s->dq;
-  c.attention.dk = alone ? s->local_k : s->dk;
-  c.attention.dv = alone ? s->local_v : s->dv;
-  c.attention.delta = s->delta;
-  return run_operator(p, c, err);
-}
-
 static int attn_out(struct player *p, struct err *err) {
-  struct state_1d *s = state_of(p);
-  return linear_forward(p, s->rows, &layer_of(p)->attn_out, activations_of(p)->attn, s->projected, err);
+  struct state_1d *s = state_1d(p);
+  return linear_forward(p, s->rows, &layer_of(p)->attn_out, activations_1d(p)->attn, s->projected, err);
 }
 
 static int attn_out_dgrad(struct player *p, struct err *err) {
-  struct state_1d *s = state_of(p);
+  struct state_1d *s = state_1d(p);
   return linear_dgrad(p, s->rows, &layer_of(p)->attn_out, s->dx, s->dattn, err);
 }
 
 static int attn_out_wgrad(struct player *p, struct err *err) {
-  struct state_1d *s = state_of(p);
-  return linear_wgrad(p, s->rows, &layer_of(p)->attn_out, activations_of(p)->attn, s->dx, err);
+  struct state_1d *s = state_1d(p);
+  return linear_wgrad(p, s->rows, &layer_of(p)->attn_out, activations_1d(p)->attn, s->dx, err);
 }
 
 static int residual_norm(struct player *p, struct err *err) {
-  struct state_1d *s = state_of(p);
-  struct activations *a = activations_of(p);
+  struct state_1d *s = state_1d(p);
+  struct activations *a = activations_1d(p);
   const struct norm *n = &layer_of(p)->norm_2;
   if (p->backward)
     return norm_and_around(p, n, a->middle, &a->norm_2, err);
@@ -532,55 +325,55 @@ static int residual_norm(struct player *p, struct err *err) {
 }
 
 static int mlp_up(struct player *p, struct err *err) {
-  struct activations *a = activations_of(p);
-  return linear_forward(p, state_of(p)->rows, &layer_of(p)->mlp_up, a->normed_2, a->up, err);
+  struct activations *a = activations_1d(p);
+  return linear_forward(p, state_1d(p)->rows, &layer_of(p)->mlp_up, a->normed_2, a->up, err);
 }
 
 static int mlp_up_dgrad(struct player *p, struct err *err) {
-  struct state_1d *s = state_of(p);
+  struct state_1d *s = state_1d(p);
   return linear_dgrad(p, s->rows, &layer_of(p)->mlp_up, s->dup, s->dnormed, err);
 }
 
 static int mlp_up_wgrad(struct player *p, struct err *err) {
-  struct state_1d *s = state_of(p);
-  return linear_wgrad(p, s->rows, &layer_of(p)->mlp_up, activations_of(p)->normed_2, s->dup, err);
+  struct state_1d *s = state_1d(p);
+  return linear_wgrad(p, s->rows, &layer_of(p)->mlp_up, activations_1d(p)->normed_2, s->dup, err);
 }
 
 static int activation(struct player *p, struct err *err) {
-  struct state_1d *s = state_of(p);
-  struct activations *a = activations_of(p);
+  struct state_1d *s = state_1d(p);
+  struct activations *a = activations_1d(p);
   return p->backward ? activation_backward(p, s->rows, a->up, s->dact, s->dup, err)
                      : activation_forward(p, s->rows, a->up, a->act, err);
 }
 
 static int mlp_down(struct player *p, struct err *err) {
-  struct state_1d *s = state_of(p);
-  return linear_forward(p, s->rows, &layer_of(p)->mlp_down, activations_of(p)->act, s->projected, err);
+  struct state_1d *s = state_1d(p);
+  return linear_forward(p, s->rows, &layer_of(p)->mlp_down, activations_1d(p)->act, s->projected, err);
 }
 
 static int mlp_down_dgrad(struct player *p, struct err *err) {
-  struct state_1d *s = state_of(p);
+  struct state_1d *s = state_1d(p);
   return linear_dgrad(p, s->rows, &layer_of(p)->mlp_down, s->dx, s->dact, err);
 }
 
 static int mlp_down_wgrad(struct player *p, struct err *err) {
-  struct state_1d *s = state_of(p);
-  return linear_wgrad(p, s->rows, &layer_of(p)->mlp_down, activations_of(p)->act, s->dx, err);
+  struct state_1d *s = state_1d(p);
+  return linear_wgrad(p, s->rows, &layer_of(p)->mlp_down, activations_1d(p)->act, s->dx, err);
 }
 
 /* The gradient runs on through both branches: nothing to compute backward. */
 static int residual(struct player *p, struct err *err) {
-  struct state_1d *s = state_of(p);
+  struct state_1d *s = state_1d(p);
   if (p->backward)
     return 0;
-  return run_residual(p, s->rows * p->model->hidden, activations_of(p)->middle, s->projected, s->input[p->layer + 1],
+  return run_residual(p, s->rows * p->model->hidden, activations_1d(p)->middle, s->projected, s->input[p->layer + 1],
                       err);
 }
 
 /* ---- before and after the layers ---- */
 
 static struct operator_call embedding_call(struct player *p) {
-  struct state_1d *s = state_of(p);
+  struct state_1d *s = state_1d(p);
   bool learned = s->positions_table >= 0;
   return (struct operator_call){
       .kind = OPERATOR_EMBEDDING_FORWARD,
@@ -596,7 +389,7 @@ static struct operator_call embedding_call(struct player *p) {
 static int embedding(struct player *p, struct err *err) { return run_operator(p, embedding_call(p), err); }
 
 static int embedding_backward(struct player *p, struct err *err) {
-  struct state_1d *s = state_of(p);
+  struct state_1d *s = state_1d(p);
   struct operator_call c = embedding_call(p);
   c.kind = OPERATOR_EMBEDDING_BACKWARD;
   c.embedding.dout = s->dx;
@@ -607,23 +400,23 @@ static int embedding_backward(struct player *p, struct err *err) {
 }
 
 static int final_norm(struct player *p, struct err *err) {
-  struct state_1d *s = state_of(p);
+  struct state_1d *s = state_1d(p);
   return norm_forward(p, s->rows, &s->final_norm, s->input[p->model->layers], s->normed, &s->final_rows, err);
 }
 
 static int final_norm_backward(struct player *p, struct err *err) {
-  struct state_1d *s = state_of(p);
+  struct state_1d *s = state_1d(p);
   return norm_backward(p, s->rows, &s->final_norm, s->input[p->model->layers], &s->final_rows, s->dnormed, s->dx, err);
 }
 
 static int head(struct player *p, struct err *err) {
-  struct state_1d *s = state_of(p);
+  struct state_1d *s = state_1d(p);
   return linear_forward(p, s->rows, &s->head, s->normed, s->logits, err);
 }
 
 /* Loss and its gradient. Inside a micro-batch every real token weighs the same. */
 static int cross_entropy(struct player *p, struct err *err) {
-  struct state_1d *s = state_of(p);
+  struct state_1d *s = state_1d(p);
   double per_token = p->mb->weight / (double)s->real_tokens;
   struct operator_call c = {.kind = OPERATOR_CROSS_ENTROPY_FORWARD,
                             .cross_entropy = {.rows = s->rows,
@@ -643,12 +436,12 @@ static int cross_entropy(struct player *p, struct err *err) {
 }
 
 static int head_dgrad(struct player *p, struct err *err) {
-  struct state_1d *s = state_of(p);
+  struct state_1d *s = state_1d(p);
   return linear_dgrad(p, s->rows, &s->head, s->logits, s->dnormed, err);
 }
 
 static int head_wgrad(struct player *p, struct err *err) {
-  struct state_1d *s = state_of(p);
+  struct state_1d *s = state_1d(p);
   return linear_wgrad(p, s->rows, &s->head, s->normed, s->logits, err);
 }
 
@@ -663,9 +456,10 @@ static const struct action actions[] = {
     {"norm", norm},
     {"qkv", qkv},
     {"rope", rope},
-    {"sp_qkv", sp_qkv},
-    {"attention", attention},
-    {"sp_out", sp_out},
+    {"ring_kv", attention_1d_ring_kv},
+    {"sp_qkv", attention_1d_sp_qkv},
+    {"attention", attention_1d_forward},
+    {"sp_out", attention_1d_sp_out},
     {"attn_out", attn_out},
     {"residual_norm", residual_norm},
     {"mlp_up", mlp_up},
@@ -684,9 +478,9 @@ static const struct action actions[] = {
     {"mlp_up_wgrad", mlp_up_wgrad},
     {"attn_out_dgrad", attn_out_dgrad},
     {"attn_out_wgrad", attn_out_wgrad},
-    {"sp_out_grad", sp_out_grad},
-    {"attention_backward", attention_backward},
-    {"sp_qkv_grad", sp_qkv_grad},
+    {"sp_out_grad", attention_1d_sp_out_grad},
+    {"attention_backward", attention_1d_backward},
+    {"sp_qkv_grad", attention_1d_sp_qkv_grad},
     {"qkv_dgrad", qkv_dgrad},
     {"qkv_wgrad", qkv_wgrad},
     {"embedding_backward", embedding_backward},
@@ -696,7 +490,7 @@ static const struct action actions[] = {
 
 /* After the head the head's gradients are complete, inside a backward loop the layer's, at the end the rest. */
 static int range(const struct player *p) {
-  const struct state_1d *s = state_of(p);
+  const struct state_1d *s = state_1d(p);
   if (p->place == SECTION_BACKWARD)
     return 1 + p->layer;
   return p->place == SECTION_TURN ? s->range_head : s->range_rest;

@@ -71,7 +71,7 @@ int exchange_2d_pack(struct player *p, bool to_frames, void *from, struct err *e
 
 int exchange_2d_run(struct player *p, struct err *err) {
   struct state_2d *s = state_2d(p);
-  return run_exchange(p, s->send, s->recv, s->part_rows * p->model->hidden, err);
+  return run_exchange(p, p->group, s->send, s->recv, s->part_rows * p->model->hidden, err);
 }
 
 int exchange_2d_unpack(struct player *p, bool to_frames, void *into, struct err *err) {

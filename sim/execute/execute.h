@@ -27,6 +27,7 @@ struct execute_micro_batch {
   bool packed;
   struct sample shape;
   int recompute_blocks[2];
+  int ring; /* 1D: blocks of rows whose keys travel around; sp / ring ranks share the heads */
   double weight;
   /* Predicted seconds of each operation on this rank, in the order in which they are played, posts and waits not
    * counted; NULL (not on the virtual device): what each takes alone. */

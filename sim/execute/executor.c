@@ -143,7 +143,8 @@ static int play_program(struct executor *x, const struct program *program, int w
       for (int j = 0; j < s->n_ops; j++) {
         const struct op *op = &program->ops[s->first_op + j];
         p->op = op;
-        p->backward = s->place == SECTION_BACKWARD && op->category != TIMELINE_CAT_RECOMPUTE;
+        if (op->kind != OP_EXCHANGE) /* an exchange goes the way of the operation before it */
+          p->backward = s->place == SECTION_BACKWARD && op->category != TIMELINE_CAT_RECOMPUTE;
         if (op->kind != OP_POST && op->kind != OP_WAIT && what & PLAY_OPS && play_op(x, op, err))
           return -1;
         bool posted = (repeat + 1 == s->repeat ? op->last_bytes : op->bytes) >= 0;

@@ -212,10 +212,11 @@ int clear_elements(struct player *p, void *x, int64_t n, struct err *err) {
   return clear_fp32(p, x, ceil_div(n * (int64_t)element_bytes(p->device->kind->element), sizeof(float)), err);
 }
 
-int run_exchange(struct player *p, const void *send, void *recv, int64_t count, struct err *err) {
+int run_exchange(struct player *p, struct communicator *among, const void *send, void *recv, int64_t count,
+                 struct err *err) {
   struct communicator_call call = {
       .op = COMMUNICATOR_ALL_TO_ALL, .element = p->device->kind->element, .send = send, .recv = recv, .count = count};
-  return communicator_run(p->group, &call, err);
+  return communicator_run(among, &call, err);
 }
 
 int run_residual(struct player *p, int64_t n, const void *a, const void *b, void *y, struct err *err) {

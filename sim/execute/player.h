@@ -90,7 +90,8 @@ int activation_backward(struct player *p, int64_t rows, const void *x, const voi
 int run_copy(struct player *p, struct copy_call call, struct err *err);
 /* n elements side by side. */
 int copy_whole(struct player *p, const void *src, void *dst, int64_t n, struct err *err);
-int run_exchange(struct player *p, const void *send, void *recv, int64_t count, struct err *err);
+int run_exchange(struct player *p, struct communicator *among, const void *send, void *recv, int64_t count,
+                 struct err *err);
 /* y = a + b of n elements. */
 int run_residual(struct player *p, int64_t n, const void *a, const void *b, void *y, struct err *err);
 int clear_elements(struct player *p, void *x, int64_t n, struct err *err);
