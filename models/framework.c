@@ -275,15 +275,17 @@ static struct block_passes block_fused(const struct transformer *m, enum block_k
   add_forward(&b, (struct memory_pass){.name = "mlp_gate", .hidden_u = 3, .kernels = 1});
 
   /* gate: read gradient and gated value, write the gradient; column sums for the gate ride along */
-  add_backward(&b, (struct memory_pass){.name = "mlp_gate", .hidden_u = 6, .kernels = 4});
+  add_backward(&b, (struct memory_pass){.name = "mlp_gate", .hidden_u = 3, .kernels = 2});
   add_backward(&b, (struct memory_pass){.name = "activation", .ffn_u = 3, .kernels = 1});
-  /* two modulated norms: read gradient, x, residual gradient, write dx */
-  add_backward(&b, (struct memory_pass){.name = "norm", .hidden_u = 8, .kernels = 4});
-  add_backward(&b, (struct memory_pass){.name = "residual", .hidden_u = 3, .kernels = 1});
-  if (!one)
-    add_backward(&b, (struct memory_pass){.name = "qk_norm", .qkv_u = 2, .kernels = 2});
+  /* modulated norm: read gradient, x, residual gradient, write dx */
+  add_backward(&b, (struct memory_pass){.name = "residual_norm", .hidden_u = 4, .kernels = 2});
   /* caption gradient: read it, add, write */
   add_backward(&b, (struct memory_pass){.name = "text", .text_u = 3, .kernels = 1});
+  add_backward(&b, (struct memory_pass){.name = "residual", .hidden_u = 3, .kernels = 1}); /* around cross-attention */
+  add_backward(&b, (struct memory_pass){.name = "attention_gate", .hidden_u = 3, .kernels = 2});
+  if (!one)
+    add_backward(&b, (struct memory_pass){.name = "qk_norm", .qkv_u = 2, .kernels = 2});
+  add_backward(&b, (struct memory_pass){.name = "norm_modulate", .hidden_u = 4, .kernels = 2});
   b.saved_u = 2 + (one ? 1 : 5) * w.q + 2 * w.q + 1 + 2 * w.q + 2 + 2 * w.ffn;
   b.saved_text_u = 2 * w.q;
   return b;

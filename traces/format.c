@@ -105,7 +105,7 @@ int trace_write(const struct trace *t, const char *format, const char *path, str
 
 void trace_formats_list(FILE *out) {
   for (int i = 0; i < FORMATS; i++)
-    fprintf(out, "%-10s %s%s\n", trace_formats[i]->name, trace_formats[i]->help,
+    fprintf(out, "%-12s %s%s\n", trace_formats[i]->name, trace_formats[i]->help,
             trace_formats[i]->write ? "" : " (read only)");
   fprintf(out, "Any of them may be compressed with gzip or zstd. Parquet, Arrow and Feather are not read: the message "
                "says how to convert them.\n");

@@ -16,6 +16,7 @@ static const struct command commands[] = {
     {"simulate", cmd_simulate, "policies on a trace, model and cluster: the comparison table"},
     {"plan", cmd_plan, "a policy's plan without simulating, from the models or from measured bucket times"},
     {"check", cmd_check, "validate a schedule"},
+    {"execute", cmd_execute, "play a schedule on real devices and compare with its prediction"},
     {"sweep", cmd_sweep, "many experiments: any fields over lists and ranges, on threads and machines"},
     {"trace", cmd_trace, "describe, convert and generate length traces"},
     {"plot", cmd_plot, "draw results, timelines and traces"},

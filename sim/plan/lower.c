@@ -30,7 +30,7 @@ void lower_micro_batch(struct program *out, const struct system *s, int sp, cons
 double lower_block_forward_s(const struct system *s, int sp, const struct microbatch *mb, int module) {
   struct program p = {0};
   struct lowering l = lowering_of(&p, s, sp, mb);
-  program_begin_section(&p, 1);
+  program_begin_section(&p, SECTION_FORWARD, 1);
   if (s->model->is_2d)
     lower_2d_block_forward(&l, module);
   else
@@ -51,7 +51,7 @@ void lower_step_tail(struct program *out, const struct system *s) {
   int zero = s->parallel.zero, world = system_world(s);
   double params = (double)transformer_params(s->model);
   int shards = zero == 0 ? 1 : s->parallel.shard_node ? s->cluster->gpus_per_node : world;
-  program_begin_section(out, 1);
+  program_begin_section(out, SECTION_AFTER, 1);
   emit_wait(&l, 0);
   emit_post(&l, "grad_norm", COLLECTIVE_ALL_REDUCE, 4);
   emit_wait(&l, 0);

@@ -167,7 +167,7 @@ static void emit_backward_section(struct lowering *l, int repeat, bool recompute
   double params = (double)transformer_block_params(s->model, 0);
   double gathered = params * s->framework->gather_bytes_per_param;
   bool zero3 = s->parallel.zero == 3;
-  program_begin_section(l->program, repeat);
+  program_begin_section(l->program, SECTION_BACKWARD, repeat);
   if (zero3) {
     emit_wait(l, 1); /* this block's parameters; the gradient of the block before may be on its way */
     emit_post(l, "param_gather", COLLECTIVE_ALL_GATHER, gathered);
@@ -198,7 +198,7 @@ void lower_1d(struct lowering *l) {
   l->rows = ceil_div(microbatch_tokens(s, l->mb), l->sp);
   double row_bytes = 2.0 * (double)m->hidden * (double)l->rows;
 
-  program_begin_section(l->program, 1);
+  program_begin_section(l->program, SECTION_BEFORE, 1);
   if (zero3) {
     emit_post(l, "param_gather", COLLECTIVE_ALL_GATHER, gather * table);
     emit_wait(l, 0);
@@ -207,7 +207,7 @@ void lower_1d(struct lowering *l) {
   emit_weight_copy(l, table);
   emit_compute(l, "embedding", memory_time_s(s->params, MEMORY_CONTIGUOUS, 2 * row_bytes), WORK_TOKENS, 1);
 
-  program_begin_section(l->program, m->layers);
+  program_begin_section(l->program, SECTION_FORWARD, m->layers);
   if (zero3) {
     emit_wait(l, 0);
     emit_post(l, "param_gather", COLLECTIVE_ALL_GATHER, gather * block); /* one block ahead */
@@ -216,7 +216,7 @@ void lower_1d(struct lowering *l) {
   emit_weight_copy(l, block);
   lower_1d_block_forward(l);
 
-  program_begin_section(l->program, 1);
+  program_begin_section(l->program, SECTION_TURN, 1);
   if (zero3) {
     emit_wait(l, 0);
     emit_post(l, "param_gather", COLLECTIVE_ALL_GATHER, gather * block);
@@ -229,7 +229,7 @@ void lower_1d(struct lowering *l) {
   emit_backward_section(l, recomputed, true, kept == 0);
   emit_backward_section(l, kept, false, true);
 
-  program_begin_section(l->program, 1);
+  program_begin_section(l->program, SECTION_AFTER, 1);
   emit_compute(l, "embedding_backward", memory_time_s(s->params, MEMORY_CONTIGUOUS, 3 * row_bytes), WORK_TOKENS, 1);
   emit_gradient_copy(l, other - head);
   emit_post(l, "grad_reduce", reduce, (other - head) * grad);

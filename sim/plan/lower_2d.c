@@ -149,17 +149,43 @@ static void emit_dsp_exchange(struct lowering *l, const char *name) {
   emit_compute(l, "exchange_unpack", copy_s, WORK_TOKENS, 1);
 }
 
-/* Memory passes of a block: weighted over the extents of a pack by their rows, since they differ with the frame count.
- */
-static void emit_block_passes(struct lowering *l, const struct extents *e, int module, bool backward) {
+/* Memory passes of a block: over the extents of a pack by their rows, since they differ with the frame count. */
+static struct block_passes passes_of(struct lowering *l, const struct extent *e, int module) {
+  l->rows = e->count * e->frames * ceil_div(e->positions, l->sp);
+  l->text_rows = e->count * l->system->model->text_tokens;
+  return framework_block(l->system->framework, l->system->model, block_kind_of(l->system->model, module, e->frames));
+}
+
+/* The passes whose place in the order is known: what the fused kernels are called. */
+static const char *const placed[] = {
+    "norm_modulate", "qk_norm", "attention_gate", "residual_norm", "activation", "mlp_gate", "residual", "text", NULL};
+
+/* One of them, over all extents. */
+static void emit_placed(struct lowering *l, const struct extents *e, int module, bool backward, const char *name) {
+  int64_t rows = l->rows, text_rows = l->text_rows;
+  double seconds = 0;
+  int kernels = 0;
+  for (size_t i = 0; i < e->n; i++) {
+    struct block_passes b = passes_of(l, &e->v[i], module);
+    const struct memory_pass *passes = backward ? b.backward : b.forward;
+    for (int j = 0; j < (backward ? b.n_backward : b.n_forward); j++)
+      if (strcmp(passes[j].name, name) == 0) {
+        seconds += pass_time_s(l, &passes[j]);
+        kernels += passes[j].kernels;
+      }
+  }
+  l->rows = rows;
+  l->text_rows = text_rows;
+  if (seconds > 0)
+    emit_compute(l, name, seconds, WORK_TOKENS, kernels);
+}
+
+/* All others, of frameworks that run them between the GEMMs: in one lump. */
+static void emit_others(struct lowering *l, const struct extents *e, int module, bool backward) {
   int64_t rows = l->rows, text_rows = l->text_rows;
   for (size_t i = 0; i < e->n; i++) {
-    struct block_passes b = framework_block(l->system->framework, l->system->model,
-                                            block_kind_of(l->system->model, module, e->v[i].frames));
-    l->rows = e->v[i].count * e->v[i].frames * ceil_div(e->v[i].positions, l->sp);
-    l->text_rows = e->v[i].count * l->system->model->text_tokens;
-    static const char *const none[] = {NULL};
-    emit_other_passes(l, backward ? b.backward : b.forward, backward ? b.n_backward : b.n_forward, none);
+    struct block_passes b = passes_of(l, &e->v[i], module);
+    emit_other_passes(l, backward ? b.backward : b.forward, backward ? b.n_backward : b.n_forward, placed);
     if (l->sp == 1)
       emit_one_pass(l, backward ? &b.strided_backward : &b.strided_forward);
   }
@@ -176,24 +202,31 @@ void lower_2d_block_forward(struct lowering *l, int module) {
   const struct transformer *m = l->system->model;
   struct extents e = extents_of(l->mb);
   set_rows(l, &e);
+  l->module = (uint8_t)module;
   int64_t h = m->hidden, n = l->rows, qkv = (m->heads + 2 * m->kv_heads) * m->head_dim, o = m->heads * m->head_dim;
   int64_t attention_rows = module == 0 ? spatial_rows(&e, l->sp) : n;
   enum work_class rows_work = module == 0 ? WORK_SPATIAL_TOKENS : WORK_TOKENS;
   struct block_passes b = framework_block(l->system->framework, m, block_kind_of(m, module, e.v[0].frames));
-  emit_block_passes(l, &e, module, false);
+  emit_others(l, &e, module, false);
+  emit_placed(l, &e, module, false, "norm_modulate");
   if (module == 0)
     emit_dsp_exchange(l, "sp_to_frames");
   emit_gemm(l, "qkv", attention_rows, qkv, h, rows_work);
+  emit_placed(l, &e, module, false, "qk_norm");
   emit_self_attention(l, &e, module, false);
   emit_gemm(l, "attn_out", attention_rows, h, o, rows_work);
   if (module == 0)
     emit_dsp_exchange(l, "sp_to_space");
+  emit_placed(l, &e, module, false, "attention_gate");
   emit_gemm(l, "cross_q", n, h, h, WORK_TOKENS);
   emit_gemm(l, "cross_kv", l->text_rows, 2 * h, h, WORK_EXACT);
   emit_cross_attention(l, &e, false);
   emit_gemm(l, "cross_out", n, h, h, WORK_TOKENS);
+  emit_placed(l, &e, module, false, "residual_norm");
   emit_gemm(l, "mlp_up", n, m->ffn * (m->mlp_matrices - 1), h, WORK_TOKENS);
+  emit_placed(l, &e, module, false, "activation");
   emit_gemm(l, "mlp_down", n, h, m->ffn, WORK_TOKENS);
+  emit_placed(l, &e, module, false, "mlp_gate");
   for (int i = 0; i < b.host_syncs; i++)
     emit_host(l, "host_sync", 0);
   free(e.v);
@@ -202,23 +235,32 @@ void lower_2d_block_forward(struct lowering *l, int module) {
 static void block_backward(struct lowering *l, int module) {
   const struct transformer *m = l->system->model;
   struct extents e = extents_of(l->mb);
+  l->module = (uint8_t)module;
   int64_t h = m->hidden, n = l->rows, qkv = (m->heads + 2 * m->kv_heads) * m->head_dim, o = m->heads * m->head_dim;
   int64_t attention_rows = module == 0 ? spatial_rows(&e, l->sp) : n;
   enum work_class rows_work = module == 0 ? WORK_SPATIAL_TOKENS : WORK_TOKENS;
-  emit_block_passes(l, &e, module, true);
+  emit_others(l, &e, module, true);
+  emit_placed(l, &e, module, true, "mlp_gate");
   emit_gemm_backward(l, "mlp_down_dgrad", "mlp_down_wgrad", n, h, m->ffn, WORK_TOKENS);
+  emit_placed(l, &e, module, true, "activation");
   emit_gemm_backward(l, "mlp_up_dgrad", "mlp_up_wgrad", n, m->ffn * (m->mlp_matrices - 1), h, WORK_TOKENS);
+  emit_placed(l, &e, module, true, "residual_norm");
   emit_gemm_backward(l, "cross_out_dgrad", "cross_out_wgrad", n, h, h, WORK_TOKENS);
   emit_cross_attention(l, &e, true);
   emit_gemm_backward(l, "cross_kv_dgrad", "cross_kv_wgrad", l->text_rows, 2 * h, h, WORK_EXACT);
+  emit_placed(l, &e, module, true, "text");
   emit_gemm_backward(l, "cross_q_dgrad", "cross_q_wgrad", n, h, h, WORK_TOKENS);
+  emit_placed(l, &e, module, true, "residual");
+  emit_placed(l, &e, module, true, "attention_gate");
   if (module == 0)
     emit_dsp_exchange(l, "sp_to_frames_grad");
   emit_gemm_backward(l, "attn_out_dgrad", "attn_out_wgrad", attention_rows, h, o, rows_work);
   emit_self_attention(l, &e, module, true);
+  emit_placed(l, &e, module, true, "qk_norm");
   emit_gemm_backward(l, "qkv_dgrad", "qkv_wgrad", attention_rows, qkv, h, rows_work);
   if (module == 0)
     emit_dsp_exchange(l, "sp_to_space_grad");
+  emit_placed(l, &e, module, true, "norm_modulate");
   free(e.v);
 }
 
@@ -232,9 +274,9 @@ static void emit_inputs(struct lowering *l) {
     emit_host(l, "host_copy", host_copy_time_s(s->params, copied));
   emit_gemm(l, "patch_embed", tokens, h, m->in_channels, WORK_TOKENS);
   emit_gemm(l, "time_embed", batch, h, m->frequency_dim, WORK_EXACT);
-  emit_gemm(l, "time_embed", batch, 6 * h, h, WORK_EXACT);
+  emit_gemm(l, "modulation", batch, 6 * h, h, WORK_EXACT);
   emit_gemm(l, "caption_embed", l->text_rows, h, m->text_channels, WORK_EXACT);
-  emit_gemm(l, "caption_embed", l->text_rows, h, h, WORK_EXACT);
+  emit_gemm(l, "caption_project", l->text_rows, h, h, WORK_EXACT);
 }
 
 /* Gathering the sequence, the final layer and its backward, on the whole sample. */
@@ -255,7 +297,7 @@ static void emit_input_backward(struct lowering *l) {
   const struct transformer *m = l->system->model;
   const struct params *p = l->system->params;
   int64_t h = m->hidden, tokens = microbatch_tokens(l->system, l->mb);
-  emit_gemm_backward(l, "caption_embed_dgrad", "caption_embed_wgrad", l->text_rows, h, h, WORK_EXACT);
+  emit_gemm_backward(l, "caption_project_dgrad", "caption_project_wgrad", l->text_rows, h, h, WORK_EXACT);
   emit_compute(l, "caption_embed_wgrad", gemm_wgrad_time_s(p, m->text_channels, h, l->text_rows), WORK_EXACT, 1);
   emit_compute(l, "patch_embed_wgrad", gemm_wgrad_time_s(p, m->in_channels, h, tokens), WORK_TOKENS, 1);
 }
@@ -277,7 +319,7 @@ static void emit_backward_section(struct lowering *l, int repeat, const bool rec
     return;
   const struct system *s = l->system;
   double params[2] = {(double)transformer_block_params(s->model, 0), (double)transformer_block_params(s->model, 1)};
-  program_begin_section(l->program, repeat);
+  program_begin_section(l->program, SECTION_BACKWARD, repeat);
   if (s->parallel.zero == 3) {
     emit_wait(l, 1);
     emit_gather_post(l, params[0] + params[1], last);
@@ -321,14 +363,14 @@ void lower_2d(struct lowering *l) {
   const int *recomputed = l->mb->recompute_blocks;
   int both = (int)int64_min(recomputed[0], recomputed[1]), any = (int)int64_max(recomputed[0], recomputed[1]);
 
-  program_begin_section(l->program, 1);
+  program_begin_section(l->program, SECTION_BEFORE, 1);
   emit_inputs(l);
   if (zero3) {
     emit_gather_post(l, other, false);
     emit_wait(l, 0);
     emit_gather_post(l, pair, false);
   }
-  program_begin_section(l->program, m->layers);
+  program_begin_section(l->program, SECTION_FORWARD, m->layers);
   if (zero3) {
     emit_wait(l, 0);
     emit_gather_post(l, pair, false); /* one pair ahead; the last is the first of the backward */
@@ -336,7 +378,7 @@ void lower_2d(struct lowering *l) {
   lower_2d_block_forward(l, 0);
   lower_2d_block_forward(l, 1);
 
-  program_begin_section(l->program, 1);
+  program_begin_section(l->program, SECTION_TURN, 1);
   emit_outputs(l);
   if (zero3)
     emit_gradient_post(l, 0);
@@ -345,7 +387,7 @@ void lower_2d(struct lowering *l) {
   emit_backward_section(l, any - both, (bool[2]){recomputed[0] > recomputed[1], recomputed[1] > recomputed[0]},
                         any == m->layers);
   emit_backward_section(l, m->layers - any, (bool[2]){false, false}, true);
-  program_begin_section(l->program, 1);
+  program_begin_section(l->program, SECTION_AFTER, 1);
   emit_input_backward(l);
   emit_gradient_post(l, other);
   set_padded_work(l, &e);

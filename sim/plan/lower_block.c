@@ -5,8 +5,14 @@
 #include "sim/base/err.h"
 #include "sim/base/units.h"
 
+static struct op *add(struct lowering *l, enum op_kind kind, const char *name) {
+  struct op *op = program_add(l->program, kind, name);
+  op->module = l->module;
+  return op;
+}
+
 void emit_compute(struct lowering *l, const char *name, double seconds, enum work_class work, int kernels) {
-  struct op *op = program_add(l->program, OP_COMPUTE, name);
+  struct op *op = add(l, OP_COMPUTE, name);
   op->ns = ns_from_s(seconds * l->derate);
   op->category = l->category;
   op->work = (uint8_t)work;
@@ -24,13 +30,18 @@ void emit_gemm_backward(struct lowering *l, const char *data_name, const char *w
   emit_compute(l, weight_name, gemm_wgrad_time_s(p, k, n, m), work, 1);
 }
 
-void emit_one_pass(struct lowering *l, const struct memory_pass *pass) {
+double pass_time_s(const struct lowering *l, const struct memory_pass *pass) {
   const struct transformer *m = l->system->model;
   double per_row = pass->hidden_u * (double)m->hidden + pass->ffn_u * (double)m->ffn +
                    pass->qkv_u * (double)((m->heads + 2 * m->kv_heads) * m->head_dim);
   double bytes = 2.0 * ((double)l->rows * per_row + (double)l->text_rows * pass->text_u * (double)m->hidden);
-  if (bytes > 0)
-    emit_compute(l, pass->name, memory_time_s(l->system->params, pass->class, bytes), WORK_TOKENS, pass->kernels);
+  return bytes > 0 ? memory_time_s(l->system->params, pass->class, bytes) : 0;
+}
+
+void emit_one_pass(struct lowering *l, const struct memory_pass *pass) {
+  double seconds = pass_time_s(l, pass);
+  if (seconds > 0)
+    emit_compute(l, pass->name, seconds, WORK_TOKENS, pass->kernels);
 }
 
 void emit_pass(struct lowering *l, const struct memory_pass *passes, int n, const char *name) {
@@ -65,7 +76,7 @@ void emit_exchange(struct lowering *l, const char *name, enum collective kind, i
   double load[PORT_KINDS];
   for (int k = 0; k < PORT_KINDS; k++)
     load[k] = (double)(int64_t)(cost.load[k] * 8 + 0.999) / 8;
-  struct op *op = program_add(l->program, OP_EXCHANGE, name);
+  struct op *op = add(l, OP_EXCHANGE, name);
   op->ns = ns_from_s(cost.time_s);
   op->category = TIMELINE_CAT_SP_EXCHANGE;
   op->bytes = bytes;
@@ -74,14 +85,14 @@ void emit_exchange(struct lowering *l, const char *name, enum collective kind, i
 }
 
 void emit_host(struct lowering *l, const char *name, double seconds) {
-  struct op *op = program_add(l->program, OP_HOST, name);
+  struct op *op = add(l, OP_HOST, name);
   op->ns = ns_from_s(seconds);
   op->category = TIMELINE_CAT_HOST;
   op->kernels = 0;
 }
 
 void emit_post(struct lowering *l, const char *name, enum collective kind, double bytes) {
-  struct op *op = program_add(l->program, OP_POST, name);
+  struct op *op = add(l, OP_POST, name);
   op->category = TIMELINE_CAT_GRAD_SYNC;
   op->bytes = op->last_bytes = bytes;
   op->kernels = 0; /* issued by the collective library's own thread */

@@ -11,6 +11,7 @@ struct lowering {
   const struct microbatch *mb;
   double derate;            /* compute durations are multiplied by it */
   uint8_t category;         /* of the compute ops being emitted */
+  uint8_t module;           /* of the ops being emitted */
   int64_t rows;             /* token rows of this rank */
   int64_t text_rows;        /* 2D: caption rows of this rank (not divided by sp) */
   double attention_s[2][2]; /* 1D: forward and backward of the own and of another ring block, once they are known */
@@ -25,6 +26,8 @@ void emit_gemm_backward(struct lowering *l, const char *data_name, const char *w
 void emit_pass(struct lowering *l, const struct memory_pass *passes, int n, const char *name);
 /* All passes whose names are not in `emitted` (NULL-terminated). */
 void emit_other_passes(struct lowering *l, const struct memory_pass *passes, int n, const char *const *emitted);
+/* Seconds of one pass over l->rows and l->text_rows; 0: it moves nothing. */
+double pass_time_s(const struct lowering *l, const struct memory_pass *pass);
 /* One pass, if it moves anything. */
 void emit_one_pass(struct lowering *l, const struct memory_pass *pass);
 /* An exchange among `ranks` members on `nodes` nodes. */

@@ -10,8 +10,8 @@ void program_release(struct program *p) {
   *p = (struct program){0};
 }
 
-void program_begin_section(struct program *p, int repeat) {
-  struct section s = {(int)p->n_ops, 0, repeat};
+void program_begin_section(struct program *p, enum section_place place, int repeat) {
+  struct section s = {(int)p->n_ops, 0, repeat, (uint8_t)place};
   VEC_PUSH(p->sections, p->n_sections, p->sections_cap, s);
 }
 

@@ -46,12 +46,23 @@ struct op {
   uint8_t collective; /* enum collective */
   uint8_t load;       /* OP_EXCHANGE: index into program.loads */
   uint8_t lag;        /* OP_WAIT */
+  uint8_t module;     /* of the block that it belongs to (2D: 0 spatial, 1 temporal) */
   bool skip_last_exchange;
   uint16_t kernels;
 };
 
+/* Where in the step a section is. */
+enum section_place {
+  SECTION_BEFORE,   /* inputs */
+  SECTION_FORWARD,  /* a loop over the layers, first to last */
+  SECTION_TURN,     /* head and loss, there and back */
+  SECTION_BACKWARD, /* loops over the layers, last to first, with what is recomputed */
+  SECTION_AFTER     /* the inputs' gradients; the step's tail */
+};
+
 struct section {
   int first_op, n_ops, repeat;
+  uint8_t place; /* enum section_place */
 };
 
 #define PROGRAM_MAX_LOADS 4
@@ -69,8 +80,6 @@ struct program_fold {
   int64_t lead_ns; /* warm only: by how much the host must be ahead at the start */
   struct account account;
 };
-
-#define PROGRAM_MAX_LOADS 4
 
 struct program {
   struct op *ops;
@@ -92,7 +101,7 @@ struct program {
 void program_release(struct program *p);
 
 /* Building. The op returned is valid until the next append. */
-void program_begin_section(struct program *p, int repeat);
+void program_begin_section(struct program *p, enum section_place place, int repeat);
 struct op *program_add(struct program *p, enum op_kind kind, const char *name);
 
 /* Ops with their repeats: how many times op i runs. */

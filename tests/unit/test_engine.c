@@ -89,7 +89,7 @@ static void set(struct setting *s, const char *cluster, int zero) {
 /* One compute op of `ns`, then a gradient post. */
 static struct program one_op(int64_t ns, double gradient_bytes) {
   struct program p = {.sp = 1};
-  program_begin_section(&p, 1);
+  program_begin_section(&p, SECTION_FORWARD, 1);
   program_add(&p, OP_COMPUTE, "work")->ns = ns;
   struct op *post = program_add(&p, OP_POST, "grad_reduce");
   post->bytes = post->last_bytes = gradient_bytes;

@@ -1,0 +1,510 @@
+/* dcpsim execute SCHEDULE */
+#include <getopt.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sim/base/json.h"
+#include "sim/base/output.h"
+#include "sim/base/progress.h"
+#include "sim/base/units.h"
+#include "sim/cli/cli.h"
+#include "sim/cli/execute_plan.h"
+#include "sim/execute/watchdog.h"
+
+#define VERIFY_TOLERANCE 1e-4
+
+struct request {
+  const char *schedule, *device, *timeline, *csv;
+  long steps; /* 0: all */
+  bool json, verify;
+  double timeout_s;
+  struct execute_options options;
+};
+
+/* What was measured of each iteration. */
+struct row {
+  double predicted_s, measured_s;
+};
+
+struct verification {
+  int64_t checked; /* tensors compared */
+  double max_rel_error;
+  char worst[64];
+};
+
+struct execution {
+  const struct request *request;
+  struct device *device;
+  struct communicator *world;
+  struct execute_plan plan;
+  struct executor *executor;
+  struct executor *single; /* --verify, on rank 0 */
+  struct watchdog *watchdog;
+  struct timeline timeline;
+  struct row *rows;
+  size_t n_rows, rows_cap;
+  struct verification verified;
+  FILE *csv;
+};
+
+static void help(FILE *out) {
+  fprintf(
+      out,
+      "usage: mpirun -np N dcpsim execute SCHEDULE --device cpu|cuda|virtual [options]\n\n"
+      "Plays a schedule that check accepts, one process per rank of its cluster: attention, GEMMs, exchanges,\n"
+      "gradient reduction and optimizer of the program that simulate plays in virtual time; measures every\n"
+      "operation and prints it beside its prediction. Tokens and weights come from the seed.\n\n"
+      "  --device NAME       cpu (fp32), cuda (bf16, one GPU per rank) or virtual (every operation waits for its\n"
+      "                      predicted time) (required)\n"
+      "  --steps N           only the first N iterations (default: all)\n"
+      "  --verify            every iteration also on one rank without parallelism, padding or recomputation: loss,\n"
+      "                      gradient and updated weights must agree, tensor by tensor (fp32: relative L2 %.0e);\n"
+      "                      takes sgd\n"
+      "  --optimizer NAME    adamw (default) or sgd (default with --verify)\n"
+      "  --learning-rate X   default 1e-4 for adamw, 0.1 for sgd; 0: nothing is updated\n"
+      "  --seed N            of weights and tokens (default 0)\n"
+      "  --timeout-s X       an operation that takes longer ends all ranks (default 60)\n"
+      "  --timeline FILE     rank 0's measured timeline (Perfetto); {rank} in the name: every rank's\n"
+      "  --csv FILE          a row per iteration, written as it ends\n"
+      "  --json              print dcpsim.execution/1\n\n"
+      "Played: 1D models with RMSNorm and without biases, zero 0 to 2, SP by heads. Times are rank 0's, from a\n"
+      "common start to a common end. Exit code: 0 ok, 1 failure (also when --verify finds a difference), 2 usage.\n",
+      VERIFY_TOLERANCE);
+}
+
+/* ---- options ---- */
+
+static int parse_number(const char *name, const char *text, double min, double *out, struct err *err) {
+  char *end;
+  double v = strtod(text, &end);
+  if (end == text || *end || *text == ' ' || !isfinite(v) || v < min)
+    return err_usage(err, "execute: %s must be a number of at least %g, got '%.60s'", name, min, text);
+  *out = v;
+  return 0;
+}
+
+static int parse_whole(const char *name, const char *text, double min, double *out, struct err *err) {
+  if (parse_number(name, text, min, out, err))
+    return -1;
+  if (*out != floor(*out) || *out > 1e15)
+    return err_usage(err, "execute: %s must be a whole number, got '%.60s'", name, text);
+  return 0;
+}
+
+enum option_code {
+  OPT_DEVICE = 256,
+  OPT_STEPS,
+  OPT_VERIFY,
+  OPT_OPTIMIZER,
+  OPT_RATE,
+  OPT_SEED,
+  OPT_TIMEOUT,
+  OPT_TIMELINE,
+  OPT_CSV,
+  OPT_JSON
+};
+
+struct parsed {
+  const char *optimizer;
+  double rate, steps, seed;
+};
+
+static int parse_one(struct request *r, struct parsed *p, int code, const char *value, struct err *err) {
+  switch (code) {
+  case OPT_DEVICE:
+    r->device = value;
+    return 0;
+  case OPT_STEPS:
+    return parse_whole("--steps", value, 1, &p->steps, err);
+  case OPT_VERIFY:
+    r->verify = true;
+    return 0;
+  case OPT_OPTIMIZER:
+    p->optimizer = value;
+    return 0;
+  case OPT_RATE:
+    return parse_number("--learning-rate", value, 0, &p->rate, err);
+  case OPT_SEED:
+    return parse_whole("--seed", value, 0, &p->seed, err);
+  case OPT_TIMEOUT:
+    return parse_number("--timeout-s", value, 0.1, &r->timeout_s, err);
+  case OPT_TIMELINE:
+    r->timeline = value;
+    return 0;
+  case OPT_CSV:
+    r->csv = value;
+    return 0;
+  default:
+    r->json = true;
+    return 0;
+  }
+}
+
+static int finish(struct request *r, const struct parsed *p, struct err *err) {
+  const char *optimizer = p->optimizer ? p->optimizer : r->verify ? "sgd" : "adamw";
+  bool sgd = strcmp(optimizer, "sgd") == 0;
+  if (!sgd && strcmp(optimizer, "adamw") != 0)
+    return err_usage(err, "execute: unknown optimizer '%.60s' (adamw, sgd)", optimizer);
+  if (r->verify && !sgd)
+    return err_usage(err,
+                     "execute: --verify compares updated weights, which needs sgd: a first step of adamw is the sign "
+                     "of the gradient");
+  if (!r->device)
+    return err_usage(err, "execute: --device is required: cpu, cuda or virtual");
+  if (strcmp(r->device, "cpu") != 0 && strcmp(r->device, "cuda") != 0 && strcmp(r->device, "virtual") != 0)
+    return err_usage(err, "execute: unknown device '%.60s' (cpu, cuda, virtual)", r->device);
+  r->options = (struct execute_options){.is_virtual = strcmp(r->device, "virtual") == 0,
+                                        .seed = (uint64_t)p->seed,
+                                        .optimizer = sgd ? OPTIMIZER_SGD : OPTIMIZER_ADAMW,
+                                        .learning_rate = p->rate >= 0 ? p->rate
+                                                         : sgd        ? 0.1
+                                                                      : 1e-4};
+  if (r->verify && r->options.is_virtual)
+    return err_usage(err, "execute: --verify needs numbers, which the virtual device does not have (cpu, cuda)");
+  r->steps = (long)p->steps;
+  return 0;
+}
+
+static int parse(int argc, char **argv, struct request *r, bool *want_help, struct err *err) {
+  static const struct option options[] = {{"help", no_argument, NULL, 'h'},
+                                          {"device", required_argument, NULL, OPT_DEVICE},
+                                          {"steps", required_argument, NULL, OPT_STEPS},
+                                          {"verify", no_argument, NULL, OPT_VERIFY},
+                                          {"optimizer", required_argument, NULL, OPT_OPTIMIZER},
+                                          {"learning-rate", required_argument, NULL, OPT_RATE},
+                                          {"seed", required_argument, NULL, OPT_SEED},
+                                          {"timeout-s", required_argument, NULL, OPT_TIMEOUT},
+                                          {"timeline", required_argument, NULL, OPT_TIMELINE},
+                                          {"csv", required_argument, NULL, OPT_CSV},
+                                          {"json", no_argument, NULL, OPT_JSON},
+                                          {0}};
+  struct parsed p = {.rate = -1};
+  int code;
+  opterr = 0;
+  optind = 0; /* GNU: scan anew */
+  while ((code = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+    *want_help |= code == 'h';
+    if (code == ':' || code == '?')
+      return err_usage(err, "execute: %s '%s' (dcpsim execute --help)",
+                       code == ':' ? "a value is missing after" : "no such option", argv[optind - 1]);
+    if (code != 'h' && parse_one(r, &p, code, optarg, err))
+      return -1;
+  }
+  if (*want_help)
+    return 0;
+  if (argc - optind != 1)
+    return err_usage(err, "execute: expected one SCHEDULE, got %d (dcpsim execute --help)", argc - optind);
+  r->schedule = argv[optind];
+  return finish(r, &p, err);
+}
+
+/* ---- opening ---- */
+
+static int open_csv(struct execution *x, struct err *err) {
+  if (!x->request->csv || x->world->rank != 0)
+    return 0;
+  x->csv = fopen(x->request->csv, "w");
+  if (!x->csv || fprintf(x->csv, "iteration,predicted_time_s,measured_time_s,tokens,loss,grad_norm\n") < 0 ||
+      fflush(x->csv) != 0)
+    return err_set(err, "execute: cannot write '%s'", x->request->csv);
+  return 0;
+}
+
+/* One rank beside the others, for --verify. */
+static int open_single(struct execution *x, struct err *err) {
+  if (!x->request->verify || x->world->rank != 0)
+    return 0;
+  struct execute_options options = x->request->options;
+  struct communicator *alone;
+  options.zero = 0;
+  return communicator_group(x->world, 1, &alone, err) || executor_open(&x->single, &x->plan.model, &options, alone, err)
+             ? -1
+             : 0;
+}
+
+/* A number that mpirun or srun gave this process in one of these variables; 0 without. */
+static int launcher_number(const char *const *names, int n) {
+  for (int i = 0; i < n; i++)
+    if (getenv(names[i]))
+      return atoi(getenv(names[i]));
+  return 0;
+}
+
+/* Which GPU of this machine: as its ranks are numbered. */
+static int local_rank(void) {
+  static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"};
+  return launcher_number(names, 3);
+}
+
+static int open_all(struct execution *x, struct err *err) {
+  const struct request *r = x->request;
+  bool cuda = strcmp(r->device, "cuda") == 0;
+  if (device_open(&x->device, r->options.is_virtual ? "cpu" : r->device, cuda ? local_rank() : 0, err) ||
+      communicator_open(&x->world, NULL, x->device, err) || execute_plan_open(&x->plan, r->schedule, err))
+    return -1;
+  const struct schedule_header *h = &x->plan.reader.header;
+  if (h->world != x->world->ranks)
+    return err_set(err,
+                   "execute: schedule '%s' is for %d ranks, but %d process%s runs: mpirun -np %d dcpsim execute ...",
+                   r->schedule, h->world, x->world->ranks, x->world->ranks == 1 ? "" : "es", h->world);
+  if (!r->options.is_virtual && strcmp(h->framework, "fused") != 0)
+    return err_set(err, "execute: schedule '%s' has the operations of framework '%s'; those of 'fused' are played",
+                   r->schedule, h->framework);
+  struct execute_options options = r->options;
+  options.zero = h->zero;
+  if (executor_open(&x->executor, &x->plan.model, &options, x->world, err) || open_single(x, err) || open_csv(x, err))
+    return -1;
+  x->watchdog = watchdog_start(x->executor, x->world->rank, r->timeout_s);
+  return 0;
+}
+
+static void close_all(struct execution *x) {
+  watchdog_stop(x->watchdog);
+  if (x->csv)
+    fclose(x->csv);
+  executor_close(x->single);
+  executor_close(x->executor);
+  if (x->plan.engine)
+    execute_plan_close(&x->plan);
+  communicator_close(x->world);
+  device_close(x->device);
+  timeline_release(&x->timeline);
+  free(x->rows);
+}
+
+/* ---- verification ---- */
+
+static void compare(struct verification *v, const char *what, const char *tensor, const float *a, const float *b,
+                    int64_t n) {
+  double difference = 0, size = 0;
+  for (int64_t i = 0; i < n; i++) {
+    difference += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
+    size += (double)b[i] * b[i];
+  }
+  double error = size > 0 ? sqrt(difference / size) : sqrt(difference);
+  v->checked++;
+  if (!(error <= v->max_rel_error)) {
+    v->max_rel_error = error;
+    snprintf(v->worst, sizeof v->worst, "%s of %s", what, tensor);
+  }
+}
+
+typedef int read_tensor(struct executor *x, int i, float *out, struct err *err);
+
+/* All ranks read (together, where tensors are sharded); rank 0 compares. */
+static int compare_all(struct execution *x, const char *what, read_tensor *read, struct err *err) {
+  for (int i = 0; i < executor_tensors(x->executor); i++) {
+    int64_t n;
+    const char *name = executor_tensor(x->executor, i, &n);
+    float *a = xmalloc(size_mul((size_t)n, 2 * sizeof *a)), *b = a + n;
+    int rc = read(x->executor, i, a, err);
+    if (rc == 0 && x->single) {
+      rc = read(x->single, i, b, err);
+      compare(&x->verified, what, name, a, b, n);
+    }
+    free(a);
+    if (rc)
+      return -1;
+  }
+  return 0;
+}
+
+static int verify(struct execution *x, const struct execute_result *result, struct err *err) {
+  if (x->single) {
+    struct execute_single single;
+    struct execute_result alone = {0};
+    execute_single_make(&single, &x->plan);
+    int rc = executor_step(x->single, &single.step, NULL, &alone, err);
+    execute_single_release(&single);
+    if (rc)
+      return -1;
+    float a = (float)result->loss, b = (float)alone.loss;
+    compare(&x->verified, "loss", "the iteration", &a, &b, 1);
+  }
+  return compare_all(x, "gradient", executor_gradient, err) || compare_all(x, "weights", executor_weight, err) ? -1 : 0;
+}
+
+/* ---- the run ---- */
+
+static int keep_row(struct execution *x, const struct execute_result *r, struct err *err) {
+  struct row row = {x->plan.predicted_step_s, r->step_s};
+  VEC_PUSH(x->rows, x->n_rows, x->rows_cap, row);
+  if (x->csv && (fprintf(x->csv, "%lld,%.9g,%.9g,%lld,%.9g,%.9g\n", (long long)x->plan.line.iteration, row.predicted_s,
+                         row.measured_s, (long long)x->plan.tokens, r->loss, r->grad_norm) < 0 ||
+                 fflush(x->csv) != 0))
+    return err_set(err, "execute: cannot write '%s'", x->request->csv);
+  return 0;
+}
+
+static int play_one(struct execution *x, struct timeline *timeline, struct err *err) {
+  struct execute_result result;
+  return executor_step(x->executor, &x->plan.step, timeline, &result, err) ||
+                 (x->request->verify && verify(x, &result, err)) || keep_row(x, &result, err)
+             ? -1
+             : 0;
+}
+
+static bool keeps_timeline(const struct execution *x) {
+  const char *name = x->request->timeline;
+  return name && (x->world->rank == 0 || strstr(name, "{rank}"));
+}
+
+static int play(struct execution *x, struct err *err) {
+  int64_t total = x->request->steps ? int64_min(x->request->steps, x->plan.iterations) : x->plan.iterations;
+  struct progress bar = {.enabled = false};
+  int rc = 0;
+  if (x->world->rank == 0)
+    progress_start(&bar, "executing", total);
+  for (int64_t n = 0; rc == 0 && n < total; n++) {
+    rc = execute_plan_next(&x->plan, x->world->rank, err) < 0 ||
+                 play_one(x, keeps_timeline(x) ? &x->timeline : NULL, err)
+             ? -1
+             : 0;
+    progress_update(&bar, n + 1);
+  }
+  progress_finish(&bar);
+  return rc;
+}
+
+/* ---- what came out ---- */
+
+/* FILE with {rank} replaced. */
+static char *timeline_path(const char *name, int rank) {
+  const char *at = strstr(name, "{rank}");
+  size_t size = strlen(name) + 16;
+  char *path = xmalloc(size);
+  if (at)
+    snprintf(path, size, "%.*s%d%s", (int)(at - name), name, rank, at + strlen("{rank}"));
+  else
+    snprintf(path, size, "%s", name);
+  return path;
+}
+
+static int write_timeline(struct execution *x, struct err *err) {
+  const struct schedule_header *h = &x->plan.reader.header;
+  if (!keeps_timeline(x))
+    return 0;
+  snprintf(x->timeline.policy, sizeof x->timeline.policy, "%s", h->policy);
+  snprintf(x->timeline.run, sizeof x->timeline.run, "%s on %s, measured on %s", h->trace, h->model, x->device->name);
+  char *path = timeline_path(x->request->timeline, x->world->rank);
+  int rc = timeline_write(&x->timeline, path, err);
+  free(path);
+  return rc;
+}
+
+/* An operation's line: runs of one name that differ in category or direction are told apart. */
+static const char *op_label(const struct execute_op *op, char *buf, size_t size) {
+  bool named = strstr(op->name, "backward") || strstr(op->name, "grad");
+  snprintf(buf, size, "%s%s", op->name,
+           op->category == TIMELINE_CAT_RECOMPUTE ? "_recompute"
+           : op->backward && !named               ? "_backward"
+                                                  : "");
+  return buf;
+}
+
+static void write_json(FILE *out, const struct execution *x) {
+  struct json_writer w = {.file = out, .indent = true};
+  int n;
+  char label[96];
+  const struct execute_op *ops = executor_ops(x->executor, &n);
+  json_begin_object(&w);
+  json_key_str(&w, "schema", "dcpsim.execution/1");
+  json_key_str(&w, "device", x->request->options.is_virtual ? "virtual" : x->device->name);
+  json_key_int(&w, "ranks", x->world->ranks);
+  json_key(&w, "iterations");
+  json_begin_array(&w);
+  for (size_t i = 0; i < x->n_rows; i++) {
+    json_begin_object(&w);
+    json_key_double(&w, "predicted_time_s", x->rows[i].predicted_s);
+    json_key_double(&w, "measured_time_s", x->rows[i].measured_s);
+    json_end_object(&w);
+  }
+  json_end_array(&w);
+  json_key(&w, "ops");
+  json_begin_array(&w);
+  for (int i = 0; i < n; i++) {
+    json_begin_object(&w);
+    json_key_str(&w, "op", op_label(&ops[i], label, sizeof label));
+    json_key_int(&w, "count", ops[i].count);
+    json_key_double(&w, "predicted_s", ops[i].predicted_s);
+    json_key_double(&w, "measured_s", ops[i].measured_s);
+    json_end_object(&w);
+  }
+  json_end_array(&w);
+  json_key(&w, "verify");
+  json_begin_object(&w);
+  json_key_int(&w, "checked", x->verified.checked);
+  json_key_double(&w, "max_rel_error", x->verified.max_rel_error);
+  json_end_object(&w);
+  json_end_object(&w);
+  fputc('\n', out);
+}
+
+static void print_table(FILE *out, const struct execution *x) {
+  double predicted = 0, measured = 0, apart = 0;
+  int n;
+  char label[96];
+  const struct execute_op *ops = executor_ops(x->executor, &n);
+  for (size_t i = 0; i < x->n_rows; i++) {
+    predicted += x->rows[i].predicted_s;
+    measured += x->rows[i].measured_s;
+    apart += fabs(x->rows[i].measured_s / x->rows[i].predicted_s - 1);
+  }
+  fprintf(out, "%zu iterations of %s on %d rank%s (%s)\n", x->n_rows, x->plan.reader.header.policy, x->world->ranks,
+          x->world->ranks == 1 ? "" : "s", x->request->options.is_virtual ? "virtual" : x->device->name);
+  fprintf(out, "predicted %.6g s, measured %.6g s, an iteration is off by %.1f %% on average\n\n", predicted, measured,
+          x->n_rows ? 100 * apart / (double)x->n_rows : 0);
+  fprintf(out, "%-28s %10s %14s %14s %8s\n", "operation (rank 0)", "runs", "predicted s", "measured s", "ratio");
+  for (int i = 0; i < n; i++)
+    fprintf(out, "%-28s %10lld %14.6g %14.6g %8.3g\n", op_label(&ops[i], label, sizeof label), (long long)ops[i].count,
+            ops[i].predicted_s, ops[i].measured_s, ops[i].predicted_s > 0 ? ops[i].measured_s / ops[i].predicted_s : 0);
+  if (x->request->verify)
+    fprintf(out, "\nverified: %lld tensors and losses, largest relative error %.2e (%s)\n",
+            (long long)x->verified.checked, x->verified.max_rel_error, x->verified.worst);
+}
+
+static int print(struct execution *x, struct err *err) {
+  struct output out;
+  if (x->world->rank != 0)
+    return 0;
+  if (output_open(&out, "-", err))
+    return -1;
+  (x->request->json ? write_json : print_table)(out.file, x);
+  if (output_commit(&out, err))
+    return -1;
+  if (x->request->verify && !(x->verified.max_rel_error <= VERIFY_TOLERANCE))
+    return err_set(err, "execute: not the same as one rank alone: %s differs by %.2e (at most %.0e is rounding)",
+                   x->verified.worst, x->verified.max_rel_error, VERIFY_TOLERANCE);
+  return 0;
+}
+
+/* All ranks may have failed alike: the lowest speaks, and mpirun ends the others when it has left. */
+_Noreturn static void fail(const struct err *err) {
+  static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"};
+  int rank = launcher_number(names, 4);
+  struct timespec pause = {rank == 0 ? 0 : rank < 4 ? 1 + rank : 5, 0};
+  nanosleep(&pause, NULL);
+  int code = cli_fail(err);
+  fflush(NULL);
+  _exit(code);
+}
+
+int cmd_execute(int argc, char **argv) {
+  struct request r = {.timeout_s = 60};
+  struct execution x = {.request = &r};
+  struct err err = {.set = false};
+  bool want_help = false;
+  if (parse(argc, argv, &r, &want_help, &err))
+    fail(&err);
+  if (want_help) {
+    help(stdout);
+    return 0;
+  }
+  if (open_all(&x, &err) || play(&x, &err) || write_timeline(&x, &err) || print(&x, &err))
+    fail(&err);
+  close_all(&x);
+  return 0;
+}

@@ -1,0 +1,220 @@
+#include "sim/execute/weights.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/base/rng.h"
+#include "sim/base/units.h"
+
+#define ALIGN 64      /* numbers: tensors begin on 256 bytes */
+#define INIT_STD 0.02 /* as GPT-2 */
+
+int weights_add_range(struct weights *w) {
+  struct range r = {.offset = w->n};
+  VEC_PUSH(w->ranges, w->n_ranges, w->ranges_cap, r);
+  return (int)w->n_ranges - 1;
+}
+
+int weights_add(struct weights *w, int64_t n, const char *fmt, ...) {
+  struct tensor t = {.range = (int)w->n_ranges - 1, .offset = w->n, .n = n};
+  struct range *r = &w->ranges[t.range];
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(t.name, sizeof t.name, fmt, ap);
+  va_end(ap);
+  w->n += ceil_div(n, ALIGN) * ALIGN;
+  r->n = w->n - r->offset;
+  VEC_PUSH(w->tensors, w->n_tensors, w->tensors_cap, t);
+  return (int)w->n_tensors - 1;
+}
+
+/* Ranges padded to equal shards, one after another; tensors move along. */
+static void place(struct weights *w) {
+  int64_t at = 0, unit = (int64_t)w->shards * ALIGN;
+  for (size_t i = 0, t = 0; i < w->n_ranges; i++) {
+    struct range *r = &w->ranges[i];
+    for (; t < w->n_tensors && w->tensors[t].range == (int)i; t++)
+      w->tensors[t].offset += at - r->offset;
+    r->offset = at;
+    r->n = ceil_div(r->n, unit) * unit;
+    r->shard = r->n / w->shards;
+    r->state_offset = w->n_state;
+    at += r->n;
+    w->n_state += r->shard;
+  }
+  w->n = at;
+}
+
+static int allocate(struct weights *w, void **memory, int64_t n, size_t size, struct err *err) {
+  w->bytes += n * (int64_t)size;
+  return device_resize(w->device, memory, size_mul((size_t)n, size), err);
+}
+
+static bool ends_with(const char *name, const char *end) {
+  size_t n = strlen(name), m = strlen(end);
+  return n >= m && strcmp(name + n - m, end) == 0;
+}
+
+/* Norm weights are 1, biases 0, everything else normal; a stream per tensor, so that its values depend on nothing else.
+ */
+static int fill(struct weights *w, uint64_t seed, struct err *err) {
+  float *host = xcalloc((size_t)w->n, sizeof *host);
+  for (size_t i = 0; i < w->n_tensors; i++) {
+    const struct tensor *t = &w->tensors[i];
+    bool norm = ends_with(t->name, "norm"), bias = ends_with(t->name, "bias");
+    struct rng rng;
+    rng_init(&rng, seed, t->name);
+    for (int64_t j = 0; j < t->n; j++)
+      host[t->offset + j] = (float)(norm ? 1 : bias ? 0 : INIT_STD * rng_gaussian(&rng));
+    rng_release(&rng);
+  }
+  int rc = device_upload(w->device, w->elements, host, (size_t)w->n, err);
+  int shard = w->shards == 1 ? 0 : w->world->rank;
+  for (size_t i = 0; rc == 0 && i < w->n_ranges; i++) {
+    const struct range *r = &w->ranges[i];
+    rc = device_copy(w->device, (float *)w->master + r->state_offset, host + r->offset + shard * r->shard,
+                     (size_t)r->shard * sizeof *host, err);
+  }
+  free(host);
+  return rc;
+}
+
+static int clear(struct weights *w, void *x, int64_t n, struct err *err) {
+  struct operator_call call = {.kind = OPERATOR_CLEAR, .clear = {n, x}};
+  return device_run(w->device, &call, err);
+}
+
+int weights_allocate(struct weights *w, struct communicator *world, int zero, uint64_t seed, struct err *err) {
+  const size_t fp32 = sizeof(float), element = element_bytes(world->device->kind->element);
+  int64_t largest = 0;
+  w->world = world;
+  w->device = world->device;
+  w->shards = zero == 0 ? 1 : world->ranks;
+  place(w);
+  for (size_t i = 0; i < w->n_ranges; i++)
+    largest = int64_max(largest, w->ranges[i].shard);
+  if (allocate(w, &w->elements, w->n, element, err) || allocate(w, &w->grad, w->n, fp32, err) ||
+      (w->shards > 1 &&
+       (allocate(w, &w->shard_grad, w->n_state, fp32, err) || allocate(w, &w->send, largest, element, err))) ||
+      allocate(w, &w->master, w->n_state, fp32, err) || allocate(w, &w->m, w->n_state, fp32, err) ||
+      allocate(w, &w->v, w->n_state, fp32, err) || allocate(w, &w->scalar, 1, fp32, err))
+    return -1;
+  if (w->shards == 1)
+    w->shard_grad = w->grad;
+  return fill(w, seed, err) || clear(w, w->m, w->n_state, err) || clear(w, w->v, w->n_state, err) ||
+                 weights_clear(w, err)
+             ? -1
+             : 0;
+}
+
+void weights_release(struct weights *w) {
+  if (w->shard_grad == w->grad)
+    w->shard_grad = NULL;
+  void **all[] = {&w->elements, &w->grad, &w->shard_grad, &w->master, &w->m, &w->v, &w->send, &w->scalar};
+  for (size_t i = 0; w->device && i < sizeof all / sizeof *all; i++)
+    device_resize(w->device, all[i], 0, NULL);
+  free(w->tensors);
+  free(w->ranges);
+  *w = (struct weights){0};
+}
+
+void *weights_elements(const struct weights *w, int tensor) {
+  return (char *)w->elements + (size_t)w->tensors[tensor].offset * element_bytes(w->device->kind->element);
+}
+
+void *weights_grad(const struct weights *w, int tensor) { return (float *)w->grad + w->tensors[tensor].offset; }
+
+int weights_clear(struct weights *w, struct err *err) {
+  for (size_t i = 0; i < w->n_ranges; i++)
+    w->ranges[i].reduced = false;
+  return clear(w, w->grad, w->n, err);
+}
+
+int weights_reduce(struct weights *w, int range, struct err *err) {
+  struct range *r = &w->ranges[range];
+  float *mine = (float *)w->grad + r->offset;
+  ASSERT(!r->reduced);
+  r->reduced = true;
+  struct communicator_call call = {.op = w->shards == 1 ? COMMUNICATOR_ALL_REDUCE : COMMUNICATOR_REDUCE_SCATTER,
+                                   .element = ELEMENT_FP32,
+                                   .send = mine,
+                                   .recv = w->shards == 1 ? mine : (float *)w->shard_grad + r->state_offset,
+                                   .count = r->shard};
+  return communicator_run(w->world, &call, err);
+}
+
+int weights_norm(struct weights *w, double *norm, struct err *err) {
+  struct operator_call sum = {.kind = OPERATOR_SUM_SQUARES, .sum_squares = {w->n_state, w->shard_grad, w->scalar}};
+  struct communicator_call all = {
+      .op = COMMUNICATOR_ALL_REDUCE, .element = ELEMENT_FP32, .send = w->scalar, .recv = w->scalar, .count = 1};
+  float value;
+  if (clear(w, w->scalar, 1, err) || device_run(w->device, &sum, err) ||
+      (w->shards > 1 && communicator_run(w->world, &all, err)) ||
+      device_copy(w->device, &value, w->scalar, sizeof value, err))
+    return -1;
+  *norm = sqrt(value);
+  return 0;
+}
+
+static struct operator_call update_of(struct weights *w, const struct range *r, const struct execute_options *o,
+                                      int64_t step) {
+  size_t element = element_bytes(w->device->kind->element);
+  int shard = w->shards == 1 ? 0 : w->world->rank;
+  float *grad = (float *)w->shard_grad + r->state_offset, *master = (float *)w->master + r->state_offset;
+  void *weight = (char *)w->elements + (size_t)(r->offset + shard * r->shard) * element;
+  float rate = (float)o->learning_rate;
+  if (o->optimizer == OPTIMIZER_SGD)
+    return (struct operator_call){.kind = OPERATOR_SGD,
+                                  .sgd = {.n = r->shard,
+                                          .lr = rate,
+                                          .grad_scale = 1,
+                                          .grad = grad,
+                                          .master = master,
+                                          .m = (float *)w->m + r->state_offset,
+                                          .weight = weight}};
+  return (struct operator_call){.kind = OPERATOR_ADAMW,
+                                .adamw = {.n = r->shard,
+                                          .lr = rate,
+                                          .beta1 = 0.9f,
+                                          .beta2 = 0.95f,
+                                          .eps = 1e-8f,
+                                          .weight_decay = 0.1f,
+                                          .grad_scale = 1,
+                                          .step = step,
+                                          .grad = grad,
+                                          .master = master,
+                                          .m = (float *)w->m + r->state_offset,
+                                          .v = (float *)w->v + r->state_offset,
+                                          .weight = weight}};
+}
+
+int weights_update(struct weights *w, const struct execute_options *options, int64_t step, struct err *err) {
+  for (size_t i = 0; i < w->n_ranges; i++) {
+    struct operator_call call = update_of(w, &w->ranges[i], options, step);
+    if (device_run(w->device, &call, err))
+      return -1;
+  }
+  return 0;
+}
+
+int weights_gather(struct weights *w, struct err *err) {
+  size_t element = element_bytes(w->device->kind->element);
+  if (w->shards == 1)
+    return 0;
+  for (size_t i = 0; i < w->n_ranges; i++) {
+    const struct range *r = &w->ranges[i];
+    char *all = (char *)w->elements + (size_t)r->offset * element;
+    struct communicator_call call = {.op = COMMUNICATOR_ALL_GATHER,
+                                     .element = w->device->kind->element,
+                                     .send = w->send,
+                                     .recv = all,
+                                     .count = r->shard};
+    if (device_copy(w->device, w->send, all + (size_t)(w->world->rank * r->shard) * element, (size_t)r->shard * element,
+                    err) ||
+        communicator_run(w->world, &call, err))
+      return -1;
+  }
+  return 0;
+}
