@@ -153,6 +153,8 @@ static const struct option_spec specs[] = {
              "{policy} in the name"},
     {"explain", 0, NULL, TYPE_FLAG, AT(explain), .commands = OPTIONS_SIMULATE,
      .help = "print where the time of each policy's median step goes, operation by operation"},
+    {"advise", 0, NULL, TYPE_FLAG, AT(advise), .commands = OPTIONS_SIMULATE,
+     .help = "say in words what to use, what limits it and what would help, from some extra runs that are listed"},
     {"threads", 'j', "N", TYPE_INT, AT(threads), .initial = "2", .min = 1, .max = MAX_THREADS,
      .commands = OPTIONS_SIMULATE, .help = "threads; never changes a result"},
 };
@@ -760,16 +762,82 @@ static bool differs(const struct experiment_options *o, const struct option_spec
   return differ;
 }
 
+bool options_is_output(const char *name) {
+  const char *group = NULL;
+  for (int i = 0; i < N_SPECS; i++) {
+    group = specs[i].group ? specs[i].group : group;
+    if (is_named(&specs[i], name, strlen(name)))
+      return strcmp(group, "Output") == 0;
+  }
+  return false;
+}
+
+/* The option's value as the command line takes it. Caller frees. */
+static char *exact_text(const struct experiment_options *o, const struct option_spec *s) {
+  const void *at = const_field(o, s);
+  char buf[MAX_BUCKET_BOUNDS * 24];
+  int n = 0;
+  switch (s->type) {
+  case TYPE_FLAG:
+    return xstrdup("");
+  case TYPE_INT:
+    snprintf(buf, sizeof buf, "%" PRId64, *(const int64_t *)at);
+    break;
+  case TYPE_REAL:
+    double_text(*(const double *)at, buf);
+    break;
+  case TYPE_TEXT:
+  case TYPE_LIST:
+    return xstrdup(*(char *const *)at);
+  case TYPE_BOUNDS:
+    for (int i = 0; i < o->n_bucket_bounds; i++)
+      n += snprintf(buf + n, sizeof buf - (size_t)n, "%s%" PRId64, i ? "," : "", o->bucket_bounds[i]);
+    break;
+  case TYPE_STRAGGLER:
+    n = snprintf(buf, sizeof buf, "%" PRId64 ":", o->straggler_rank);
+    double_text(o->straggler_factor, buf + n);
+    break;
+  }
+  return xstrdup(buf);
+}
+
+/* One word for sh; plain where nothing in it is special. */
+static void write_word(FILE *out, const char *text) {
+  static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./,:=+@%";
+  if (*text && text[strspn(text, plain)] == '\0') {
+    fputs(text, out);
+    return;
+  }
+  fputc('\'', out);
+  for (const char *s = text; *s; s++)
+    fputs(*s == '\'' ? "'\\''" : (char[2]){*s, '\0'}, out);
+  fputc('\'', out);
+}
+
+void options_write_command(FILE *out, const struct experiment_options *o, const char *separator) {
+  char shown[80];
+  fputs("dcpsim simulate", out);
+  for (int i = 0; i < N_SPECS; i++) {
+    if (options_is_output(specs[i].name) || !differs(o, &specs[i], shown, sizeof shown))
+      continue;
+    char *value = exact_text(o, &specs[i]);
+    fprintf(out, "%s--%s", separator, specs[i].name);
+    if (specs[i].type != TYPE_FLAG) {
+      fputc(' ', out);
+      write_word(out, value);
+    }
+    free(value);
+  }
+}
+
 void options_differences(const struct experiment_options *o, char *buf, size_t size) {
-  static const char *const shown_elsewhere[] = {
-      "trace",    "model",  "cluster", "params", "policy",          "baseline",
-      "seed",     "json",   "explain", "csv",    "result",          "schedule",
-      "timeline", "chakra", "threads", "epoch",  "memory-cap-frac", NULL};
+  static const char *const shown_elsewhere[] = {"trace",    "model", "cluster", "params",          "policy",
+                                                "baseline", "seed",  "epoch",   "memory-cap-frac", NULL};
   size_t at = 0;
   buf[0] = '\0';
   for (int i = 0; i < N_SPECS && at < size; i++) {
     char value[80];
-    bool elsewhere = false;
+    bool elsewhere = options_is_output(specs[i].name);
     for (int k = 0; shown_elsewhere[k]; k++)
       elsewhere = elsewhere || strcmp(shown_elsewhere[k], specs[i].name) == 0;
     if (!elsewhere && differs(o, &specs[i], value, sizeof value))

@@ -7,14 +7,6 @@
 #include "sim/report/html.h"
 #include "sim/report/page_parts.h"
 
-bool page_option_is_output(const char *key) {
-  static const char *const outputs[] = {"json", "csv", "result", "schedule", "timeline", "explain"};
-  for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++)
-    if (strcmp(key, outputs[i]) == 0)
-      return true;
-  return false;
-}
-
 /* The options object of an experiment that asks for nothing. */
 static json_t *default_options(void) {
   struct experiment_options plain;
@@ -73,7 +65,7 @@ int page_options(FILE *out, const struct page_input *in, struct err *err) {
         "decide it.</p>\n<dl class=\"options\">\n",
         out);
   json_object_foreach(options, key, value) {
-    if (page_option_is_output(key))
+    if (options_is_output(key))
       continue;
     page_option_text(value, text, sizeof text);
     fprintf(out, "<div%s><dt>", json_equal(value, json_object_get(plain, key)) ? "" : " class=\"set\"");
@@ -87,47 +79,24 @@ int page_options(FILE *out, const struct page_input *in, struct err *err) {
   return 0;
 }
 
-/* One word for sh; plain where nothing in it is special. */
-static void write_word(FILE *out, const char *text) {
-  static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./,:=+@%";
-  if (*text && text[strspn(text, plain)] == '\0') {
-    html_text(out, text);
-    return;
-  }
-  html_text(out, "'");
-  for (const char *s = text; *s; s++) {
-    char one[2] = {*s, '\0'};
-    html_text(out, *s == '\'' ? "'\\''" : one);
-  }
-  html_text(out, "'");
-}
-
-static void write_option(FILE *out, const char *key, const json_t *value) {
-  char text[8192], name[64];
-  snprintf(name, sizeof name, "%s", key);
-  for (char *s = name; *s; s++)
-    *s = *s == '_' ? '-' : *s;
-  html_printf(out, " \\\n  --%s", name);
-  if (json_is_true(value))
-    return;
-  page_option_text(value, text, sizeof text);
-  fputc(' ', out);
-  write_word(out, text);
-}
-
 int page_command(FILE *out, const struct page_input *in, struct err *err) {
-  json_t *options, *value, *plain = default_options();
-  const char *key;
-  int rc = get_options(in, &options, err);
+  struct experiment_options o;
+  json_t *options;
+  char *command = NULL;
+  size_t size;
+  if (get_options(in, &options, err) < 0)
+    return -1;
+  options_init(&o);
+  int rc = options_read_object(&o, &in->doc, options, err);
   if (rc == 0) {
-    fputs("dcpsim simulate", out);
-    json_object_foreach(options, key, value) {
-      bool same = json_equal(value, json_object_get(plain, key));
-      if (!page_option_is_output(key) && !same && !json_is_null(value) && !json_is_false(value))
-        write_option(out, key, value);
-    }
+    FILE *file = open_memstream(&command, &size);
+    ASSERT(file);
+    options_write_command(file, &o, " \\\n  ");
+    ASSERT(fclose(file) == 0);
+    html_text(out, command);
     fputs(" \\\n  --result again.json\ndcpsim report again.json -o again.html", out);
+    free(command);
   }
-  json_decref(plain);
+  options_release(&o);
   return rc;
 }
