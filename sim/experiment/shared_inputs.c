@@ -111,7 +111,7 @@ struct named_params {
 
 struct shared_inputs {
   struct trace_store *traces;
-  struct named_params *params; /* kept to the end: the memo of profiles goes by their addresses */
+  struct named_params *params;   /* kept to the end: the memo of profiles goes by their addresses */
   struct profile_memo *profiles; /* NULL: experiments run on several threads */
 };
 
