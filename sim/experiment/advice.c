@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "sim/base/units.h"
+#include "sim/experiment/options_command.h"
 #include "sim/experiment/policy_setup.h"
 
 #define CUT_FRAC 0.001 /* of the samples */
@@ -54,16 +55,6 @@ static void base_options(struct experiment_options *o, const struct experiment_o
   set_int(o, "draws", 0);
 }
 
-static char *command_of(const struct experiment_options *o) {
-  char *command = NULL;
-  size_t size;
-  FILE *file = open_memstream(&command, &size);
-  ASSERT(file);
-  options_write_command(file, o, " ");
-  ASSERT(fclose(file) == 0);
-  return command;
-}
-
 /* ---- Extra runs ---- */
 
 static void run_extra(struct base *b, enum extra_kind kind, const struct experiment_options *o) {
@@ -80,7 +71,7 @@ static void run_extra(struct base *b, enum extra_kind kind, const struct experim
   if (experiment_run(&x, NULL, e->results, &err) < 0) {
     snprintf(e->why_not, sizeof e->why_not, "%.299s", err.msg);
   } else {
-    e->command = command_of(o);
+    e->command = options_command(o);
     e->n = x.n_policies;
     e->gpus = system_world(&x.system);
     e->samples_over = x.samples_overlong - b->x->samples_overlong;
@@ -253,6 +244,15 @@ static const struct policy_result *best_of(const struct extra_run *e) {
   return best;
 }
 
+/* The policy that is chosen, if the best is not faster by more than the interval; else the best. */
+static const struct policy_result *choice_of(const struct extra_run *e, const char *chosen, double noise_frac) {
+  const struct policy_result *best = best_of(e);
+  for (int i = 0; i < e->n; i++)
+    if (strcmp(e->results[i].name, chosen) == 0 && e->results[i].tokens_per_s * (1 + noise_frac) >= best->tokens_per_s)
+      return &e->results[i];
+  return best;
+}
+
 /* Another rule of recomputation, where it beats the choice by more than the interval and leaves out no more. */
 static void choose_recompute(struct base *b) {
   struct advice *a = b->advice;
@@ -260,7 +260,7 @@ static void choose_recompute(struct base *b) {
   double wanted = use->tokens_per_s * (1 + a->noise_frac);
   a->use_extra = -1;
   for (int kind = EXTRA_NO_RECOMPUTE; kind <= EXTRA_ADAPTIVE; kind++) {
-    const struct policy_result *r = best_of(&a->extras[kind]);
+    const struct policy_result *r = choice_of(&a->extras[kind], use->name, a->noise_frac);
     if (!r || r->tokens_per_s <= wanted ||
         r->tokens_infeasible + r->tokens_dropped > use->tokens_infeasible + use->tokens_dropped)
       continue;
@@ -275,7 +275,10 @@ static void choose_recompute(struct base *b) {
 /* The result of what is to be used. */
 static const struct policy_result *used(const struct advice *a, const struct policy_result *results) {
   const struct extra_run *e = a->use_extra >= 0 ? &a->extras[a->use_extra] : NULL;
-  return e ? best_of(e) : &results[a->use];
+  for (int i = 0; e && i < e->n; i++)
+    if (strcmp(e->results[i].name, results[a->use].name) == 0)
+      return &e->results[i];
+  return &results[a->use];
 }
 
 static void use_options(struct experiment_options *o, const struct base *b) {
@@ -297,7 +300,7 @@ static void make_use_command(struct base *b) {
     set_int(&o, "batch", r->batch);
   if (r->pack_tokens > 0)
     set_int(&o, "pack-tokens", r->pack_tokens);
-  b->advice->use_command = command_of(&o);
+  b->advice->use_command = options_command(&o);
   options_release(&o);
 }
 

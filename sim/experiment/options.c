@@ -772,64 +772,6 @@ bool options_is_output(const char *name) {
   return false;
 }
 
-/* The option's value as the command line takes it. Caller frees. */
-static char *exact_text(const struct experiment_options *o, const struct option_spec *s) {
-  const void *at = const_field(o, s);
-  char buf[MAX_BUCKET_BOUNDS * 24];
-  int n = 0;
-  switch (s->type) {
-  case TYPE_FLAG:
-    return xstrdup("");
-  case TYPE_INT:
-    snprintf(buf, sizeof buf, "%" PRId64, *(const int64_t *)at);
-    break;
-  case TYPE_REAL:
-    double_text(*(const double *)at, buf);
-    break;
-  case TYPE_TEXT:
-  case TYPE_LIST:
-    return xstrdup(*(char *const *)at);
-  case TYPE_BOUNDS:
-    for (int i = 0; i < o->n_bucket_bounds; i++)
-      n += snprintf(buf + n, sizeof buf - (size_t)n, "%s%" PRId64, i ? "," : "", o->bucket_bounds[i]);
-    break;
-  case TYPE_STRAGGLER:
-    n = snprintf(buf, sizeof buf, "%" PRId64 ":", o->straggler_rank);
-    double_text(o->straggler_factor, buf + n);
-    break;
-  }
-  return xstrdup(buf);
-}
-
-/* One word for sh; plain where nothing in it is special. */
-static void write_word(FILE *out, const char *text) {
-  static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./,:=+@%";
-  if (*text && text[strspn(text, plain)] == '\0') {
-    fputs(text, out);
-    return;
-  }
-  fputc('\'', out);
-  for (const char *s = text; *s; s++)
-    fputs(*s == '\'' ? "'\\''" : (char[2]){*s, '\0'}, out);
-  fputc('\'', out);
-}
-
-void options_write_command(FILE *out, const struct experiment_options *o, const char *separator) {
-  char shown[80];
-  fputs("dcpsim simulate", out);
-  for (int i = 0; i < N_SPECS; i++) {
-    if (options_is_output(specs[i].name) || !differs(o, &specs[i], shown, sizeof shown))
-      continue;
-    char *value = exact_text(o, &specs[i]);
-    fprintf(out, "%s--%s", separator, specs[i].name);
-    if (specs[i].type != TYPE_FLAG) {
-      fputc(' ', out);
-      write_word(out, value);
-    }
-    free(value);
-  }
-}
-
 void options_differences(const struct experiment_options *o, char *buf, size_t size) {
   static const char *const shown_elsewhere[] = {"trace",    "model", "cluster", "params",          "policy",
                                                 "baseline", "seed",  "epoch",   "memory-cap-frac", NULL};

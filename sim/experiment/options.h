@@ -107,10 +107,6 @@ void options_write_json(struct json_writer *w, const struct experiment_options *
 /* Where results go, what else is printed, threads: no input. Either spelling. */
 bool options_is_output(const char *name);
 
-/* "dcpsim simulate --trace wikipedia ...": the command line that asks for the same, outputs left out, quoted for sh;
- * `separator` stands before every option. */
-void options_write_command(FILE *out, const struct experiment_options *o, const char *separator);
-
 /* "max-length 131072, overlong split": what was asked for besides trace, model, cluster, policy, seed and outputs. */
 void options_differences(const struct experiment_options *o, char *buf, size_t size);
 

@@ -140,13 +140,13 @@ static void write_use(struct words *t) {
     add(t, " It leaves out %.2f %% of the tokens: they fit nowhere or its rule drops them.", 100 * left_out);
   end(t, "Use");
   if (json_array_size(leads) == 0) {
-    add(t, "there is no other policy to compare with.");
+    add(t, "There is no other policy to compare with.");
   } else if (!flag(t, t->advice, "shown")) {
-    const char *other = strcmp(against, fastest) == 0 ? name : against;
-    const json_t *lead = named(t, leads, "over", strcmp(other, fastest) == 0 ? against : other);
-    add(t, "no difference shown: %s reaches ", fastest);
+    const char *other = strcmp(against, fastest) == 0 ? string(t, t->advice, "baseline") : against;
+    const json_t *lead = named(t, leads, "over", other);
+    add(t, "No difference shown: %s reaches ", fastest);
     add_times(t, lead, "lead", "interval");
-    add(t, " the tokens/s of %s, a tie within the interval.", lead ? string(t, lead, "over") : "");
+    add(t, " the tokens/s of %s, a tie within the interval.", other);
   }
   end(t, "");
 }
@@ -165,6 +165,23 @@ static void write_leads(struct words *t) {
   end(t, "Compared");
 }
 
+static void write_equal_steps(struct words *t, const json_t *run) {
+  json_t *policies = array(t, run, "policies"), *p = json_array_get(policies, 0), *q = json_array_get(policies, 1);
+  json_t *interval = array(t, p, "speedup_interval");
+  const char *other = string(t, q, "name");
+  add(t, " With steps of at most %s tokens for both, %s reaches ", si_text(number(t, run, "step_tokens")).text,
+      string(t, p, "name"));
+  add_times(t, p, "speedup", "speedup_interval");
+  add(t, " of %s (steps of %s and %s): ", other, si_text(number(t, p, "tokens_per_step")).text,
+      si_text(number(t, q, "tokens_per_step")).text);
+  if (json_number_value(json_array_get(interval, 0)) > 1)
+    add(t, "it is faster in like steps, too.");
+  else if (json_number_value(json_array_get(interval, 1)) < 1)
+    add(t, "in like steps %s is faster.", other);
+  else
+    add(t, "in like steps no difference is shown.");
+}
+
 static void write_steps(struct words *t) {
   json_t *lead, *leads = array(t, t->fastest, "leads"), *run = extra(t, "equal_steps");
   const char *fastest = string(t, t->fastest, "name");
@@ -175,23 +192,19 @@ static void write_steps(struct words *t) {
     if (flag(t, lead, "steps_alike"))
       continue;
     if (n++ == 0)
-      add(t, "an optimizer step of %s holds %s tokens; ", fastest, si_text(own).text);
+      add(t, "An optimizer step of %s holds %s tokens; ", fastest, si_text(own).text);
     else
       add(t, ", ");
-    add(t, "of %s %s (%.1fx)", string(t, lead, "over"), si_text(other).text, own > 0 ? other / own : 0);
+    bool smaller = other < own;
+    add(t, "of %s %s (%.1fx %s)", string(t, lead, "over"), si_text(other).text, smaller ? own / other : other / own,
+        smaller ? "smaller" : "larger");
   }
   if (n > 0)
     add(t, ": other training runs, for the optimizer sees other batches.");
   else if (json_array_size(leads) > 0)
-    add(t, "optimizer steps of all policies hold about as many tokens (%s), so tokens/s compare.", si_text(own).text);
-  if (was_run(run)) {
-    json_t *policies = array(t, run, "policies"), *p = json_array_get(policies, 0), *q = json_array_get(policies, 1);
-    add(t, " With steps of at most %s tokens for both, %s reaches ", si_text(number(t, run, "step_tokens")).text,
-        string(t, p, "name"));
-    add_times(t, p, "speedup", "speedup_interval");
-    add(t, " of %s (steps of %s and %s).", string(t, q, "name"), si_text(number(t, p, "tokens_per_step")).text,
-        si_text(number(t, q, "tokens_per_step")).text);
-  }
+    add(t, "Optimizer steps of all policies hold about as many tokens (%s), so tokens/s compare.", si_text(own).text);
+  if (was_run(run))
+    write_equal_steps(t, run);
   end(t, "Steps");
 }
 
@@ -201,36 +214,57 @@ static void add_ratios(struct words *t, json_t *policies) {
   json_array_foreach(policies, i, p) add(t, "%s%s %.2fx", i ? ", " : "", string(t, p, "name"), number(t, p, "ratio"));
 }
 
+/* What to say of the best of the policies that ran under another rule of recomputation. */
+static void compare_recompute(struct words *t, const json_t *p, const char *rule) {
+  const char *name = string(t, p, "name"), *fastest = string(t, t->fastest, "name");
+  double own = number(t, p, "tokens_per_s"), left = own > 0 ? number(t, t->fastest, "tokens_per_s") / own : 0;
+  if (strcmp(name, fastest) == 0) {
+    add(t, "%s stays the fastest of them%s.", name,
+        within_noise(t, left) ? ", with no difference shown to what it was" : "");
+    return;
+  }
+  add(t, "The best of them, %s %s, ", name, rule);
+  if (within_noise(t, left))
+    add(t, "ties with %s: recomputation is all that %s has over it.", fastest, fastest);
+  else if (left < 1)
+    add(t, "is %.2fx as fast as %s.", 1 / left, fastest);
+  else
+    add(t, "reaches %.2fx of %s: the rest of its lead is not recomputation.", 1 / left, fastest);
+}
+
 /* What recomputation costs those policies that recompute everything, and what is left of the fastest one's lead. */
 static void write_recompute(struct words *t) {
   static const char *const kinds[] = {"no_recompute", "adaptive"};
-  double most = 0, fastest = number(t, t->fastest, "tokens_per_s");
-  const char *name = "", *rule = "";
+  static const char *const rules[] = {"without it", "with only what memory demands"};
+  const char *rule = NULL, *baseline = string(t, t->advice, "baseline");
+  const char *fastest = string(t, t->fastest, "name");
+  json_t *most = NULL, *base = NULL, *fastest_then = NULL;
   for (int k = 0; k < 2; k++) {
     json_t *run = extra(t, kinds[k]);
     if (!was_run(run))
       continue;
-    json_t *policies = array(t, run, "policies"), *p = best(t, policies);
-    add(t, "%s%s: ", *t->line ? "; " : "", k == 0 ? "without it" : "with only as much as memory demands");
+    json_t *policies = array(t, run, "policies"), *p = best(t, policies), *q = named(t, policies, "name", baseline);
+    add(t, "%s: ", k == 0 ? "Without it" : *t->line ? "; only what memory demands" : "Only what memory demands");
     add_ratios(t, policies);
-    if (number(t, p, "tokens_per_s") > most) {
-      most = number(t, p, "tokens_per_s");
-      name = string(t, p, "name");
-      rule = k == 0 ? "without" : "adaptive";
+    if (q) {
+      base = q;
+      fastest_then = named(t, policies, "name", fastest);
+    }
+    if (!most || number(t, p, "tokens_per_s") > number(t, most, "tokens_per_s")) {
+      most = p;
+      rule = rules[k];
     }
   }
-  if (most > 0) {
-    double left = fastest / most;
-    add(t, " of their own tokens/s. The best of them, %s (%s), ", name, rule);
-    if (within_noise(t, left))
-      add(t, "ties with %s: recomputation is what gains.", string(t, t->fastest, "name"));
-    else if (left < 1)
-      add(t, "then beats %s (%.2fx).", string(t, t->fastest, "name"), 1 / left);
-    else
-      add(t, "leaves %s %.2fx ahead: %s.", string(t, t->fastest, "name"), left, "that much is not recomputation");
+  if (most) {
+    double own = base ? number(t, base, "tokens_per_s") : 0;
+    add(t, " the tokens/s. ");
+    if (own > 0 && strcmp(fastest, baseline) != 0)
+      add(t, "Over such a %s, %s %s keeps %.2fx. ", baseline, fastest, fastest_then ? "so run" : "as it is",
+          number(t, fastest_then ? fastest_then : t->fastest, "tokens_per_s") / own);
+    compare_recompute(t, most, rule);
   } else {
     json_t *run = extra(t, kinds[0]);
-    add(t, "not tried: %s.", run ? string(t, run, "why_not") : "");
+    add(t, "Not tried: %s.", run ? string(t, run, "why_not") : "");
   }
   end(t, "Recompute");
 }
@@ -243,7 +277,7 @@ static void write_longest(struct words *t) {
   json_t *longest = object(t, t->advice, "longest_that_fits"), *policies = array(t, longest, "policies"), *p, *value;
   size_t i;
   const char *sp;
-  add(t, "the longest sample has %s tokens. What fits alone, in tokens, by SP degree:",
+  add(t, "The longest sample has %s tokens. What fits alone, in tokens, by SP degree:",
       grouped_text((int64_t)number(t, longest, "of_trace")).text);
   end(t, "Longest");
   json_array_foreach(policies, i, p) {
@@ -269,25 +303,25 @@ static void write_longest(struct words *t) {
 static void write_cut(struct words *t) {
   json_t *run = extra(t, "cut");
   if (!was_run(run)) {
-    add(t, "not tried: %s.", run ? string(t, run, "why_not") : "");
+    add(t, "Not tried: %s.", run ? string(t, run, "why_not") : "");
     end(t, "Cutting");
     return;
   }
   json_t *policies = array(t, run, "policies"), *p = best(t, policies);
   double before = number(t, t->use, "tokens_per_s"), gain = before > 0 ? number(t, p, "tokens_per_s") / before : 0;
-  add(t, "dropping the %s samples over %s tokens (%.1f %% of the tokens) gives ",
+  add(t, "Dropping the %s samples over %s tokens (%.1f %% of the tokens) gives ",
       grouped_text((int64_t)number(t, run, "samples_over")).text,
       grouped_text((int64_t)number(t, run, "max_length")).text, 100 * number(t, run, "tokens_over_frac"));
   add_ratios(t, policies);
-  add(t, " of their own tokens/s. Best is then %s%s with %s: ", string(t, p, "name"),
-      strcmp(string(t, p, "name"), string(t, t->use, "name")) == 0 ? " still" : "",
+  add(t, " the tokens/s. Best then is %s%s with %s: ",
+      strcmp(string(t, p, "name"), string(t, t->use, "name")) == 0 ? "still " : "", string(t, p, "name"),
       si_text(number(t, p, "tokens_per_s")).text);
   if (within_noise(t, gain))
     add(t, "%.2fx is within the interval, not worth it.", gain);
   else if (gain < 1)
     add(t, "%.2fx, it does not help.", gain);
   else
-    add(t, "%.2fx the policy to use now.", gain);
+    add(t, "%.2fx what is to be used now.", gain);
   end(t, "Cutting");
 }
 
@@ -297,14 +331,14 @@ static void write_nodes(struct words *t) {
   for (int k = 0; k < 2; k++) {
     json_t *run = extra(t, kinds[k]);
     if (!was_run(run)) {
-      add(t, "not tried: %s.", run ? string(t, run, "why_not") : "");
+      add(t, "Not tried: %s.", run ? string(t, run, "why_not") : "");
       end(t, k == 0 ? "More GPUs" : "");
       continue;
     }
     json_t *p = json_array_get(array(t, run, "policies"), 0);
     double now = number(t, run, "gpus"), ratio = number(t, p, "ratio"), per_gpu = now > 0 ? ratio * gpus / now : 0;
     add(t,
-        "%.0f: %.2fx the tokens/s (%s), %.2fx per GPU; %.1f GPU-hours per billion tokens, now %.1f; steps of %s tokens",
+        "%.0f: %.2fx the tokens/s (%s), %.2fx per GPU; %.3g GPU-hours per billion tokens, now %.3g; steps of %s tokens",
         now, ratio, si_text(number(t, p, "tokens_per_s")).text, per_gpu, number(t, p, "gpu_hours_per_billion_tokens"),
         cost, si_text(number(t, p, "tokens_per_step")).text);
     add(t, "%s",
