@@ -219,13 +219,12 @@ static void compare_recompute(struct words *t, const json_t *p, const char *rule
   const char *name = string(t, p, "name"), *fastest = string(t, t->fastest, "name");
   double own = number(t, p, "tokens_per_s"), left = own > 0 ? number(t, t->fastest, "tokens_per_s") / own : 0;
   if (strcmp(name, fastest) == 0) {
-    add(t, "%s stays the fastest of them%s.", name,
-        within_noise(t, left) ? ", with no difference shown to what it was" : "");
+    add(t, "None of them overtakes %s.", fastest);
     return;
   }
   add(t, "The best of them, %s %s, ", name, rule);
   if (within_noise(t, left))
-    add(t, "ties with %s: recomputation is all that %s has over it.", fastest, fastest);
+    add(t, "ties with %s: what %s gains over it is recomputation.", fastest, fastest);
   else if (left < 1)
     add(t, "is %.2fx as fast as %s.", 1 / left, fastest);
   else
@@ -258,7 +257,7 @@ static void write_recompute(struct words *t) {
   if (most) {
     double own = base ? number(t, base, "tokens_per_s") : 0;
     add(t, " the tokens/s. ");
-    if (own > 0 && strcmp(fastest, baseline) != 0)
+    if (own > 0 && strcmp(fastest, baseline) != 0 && flag(t, t->advice, "shown"))
       add(t, "Over such a %s, %s %s keeps %.2fx. ", baseline, fastest, fastest_then ? "so run" : "as it is",
           number(t, fastest_then ? fastest_then : t->fastest, "tokens_per_s") / own);
     compare_recompute(t, most, rule);
