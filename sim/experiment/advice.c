@@ -176,8 +176,8 @@ static void run_cut(struct base *b) {
   }
   if (cut == longest) {
     skip(b, EXTRA_CUT,
-         b->x->samples.n * CUT_FRAC < 1 ? "0.1 % of the samples is less than one"
-                                        : "the longest 0.1 % are no longer than the next");
+         (double)b->x->samples.n * CUT_FRAC < 1 ? "0.1 % of the samples is less than one"
+                                                : "the longest 0.1 % are no longer than the next");
     return;
   }
   base_options(&o, b->asked);

@@ -258,7 +258,7 @@ static void write_recompute(struct words *t) {
     double own = base ? number(t, base, "tokens_per_s") : 0;
     add(t, " the tokens/s. ");
     if (own > 0 && strcmp(fastest, baseline) != 0 && flag(t, t->advice, "shown"))
-      add(t, "Over such a %s, %s %s keeps %.2fx. ", baseline, fastest, fastest_then ? "so run" : "as it is",
+      add(t, "Over such a %s, %s %s reaches %.2fx. ", baseline, fastest, fastest_then ? "so run" : "as it is",
           number(t, fastest_then ? fastest_then : t->fastest, "tokens_per_s") / own);
     compare_recompute(t, most, rule);
   } else {
