@@ -112,6 +112,14 @@ static bool parse_preset(struct cluster *out, const char *name) {
   return false;
 }
 
+bool cluster_preset_resize(const char *preset, int nodes, char *buf, size_t size) {
+  struct cluster c;
+  if (!parse_preset(&c, preset) || nodes < 1 || nodes > MAX_NODES)
+    return false;
+  snprintf(buf, size, "%.*s%d", (int)(strrchr(preset, 'x') + 1 - preset), preset, nodes);
+  return true;
+}
+
 int cluster_load(struct cluster *out, const char *name_or_path, struct err *err) {
   size_t length = strlen(name_or_path);
   if (strchr(name_or_path, '/') || (length > 5 && strcmp(name_or_path + length - 5, ".json") == 0))

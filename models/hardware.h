@@ -24,6 +24,8 @@ static inline int cluster_gpus(const struct cluster *c) { return c->gpus_per_nod
  * file (schema dcpsim.cluster/1, same keys as the fields). An unknown name is a usage error that lists the valid ones.
  */
 int cluster_load(struct cluster *out, const char *name_or_path, struct err *err);
+/* The name of the preset with `nodes` nodes in place of its own; false: not a preset, or more nodes than one has. */
+bool cluster_preset_resize(const char *preset, int nodes, char *buf, size_t size);
 /* One line per preset, with its source. */
 void cluster_list(FILE *out);
 

@@ -7,8 +7,10 @@
 #include "sim/base/progress.h"
 #include "sim/base/units.h"
 #include "sim/cli/cli.h"
+#include "sim/cli/print_advice.h"
 #include "sim/cli/print_result.h"
 #include "sim/experiment/result.h"
+#include "sim/experiment/shared_inputs.h"
 
 static void help(FILE *out) {
   fprintf(out,
@@ -50,7 +52,7 @@ static bool is_stdout(const char *path) { return path && strcmp(path, "-") == 0;
 
 /* What goes to stdout: JSON, or the tables unless a file was asked for there. */
 static int print(const struct experiment *x, const struct policy_result *results,
-                 const struct experiment_outputs *outputs, struct err *err) {
+                 const struct experiment_outputs *outputs, const struct advice *advice, struct err *err) {
   const struct experiment_options *o = &x->options;
   struct json_writer w = {.indent = true};
   struct output out;
@@ -59,15 +61,18 @@ static int print(const struct experiment *x, const struct policy_result *results
   if (output_open(&out, "-", err) < 0)
     return -1;
   w.file = out.file;
+  int rc = 0;
   if (o->json) {
-    result_write_json(&w, x, results, outputs);
+    result_write_json(&w, x, results, outputs, advice);
     fputc('\n', out.file);
   } else {
     print_results(out.file, x, results);
     for (int i = 0; o->explain && i < x->n_policies; i++)
       print_explain(out.file, &results[i], &outputs[i].explain);
+    if (advice)
+      rc = print_advice(out.file, x, results, advice, err);
   }
-  return output_commit(&out, err);
+  return rc < 0 ? -1 : output_commit(&out, err);
 }
 
 static void warn(const struct experiment *x, const struct policy_result *results,
@@ -87,18 +92,26 @@ static void warn(const struct experiment *x, const struct policy_result *results
     log_warn("%s", text);
 }
 
-static int simulate(const struct experiment_options *o, struct err *err) {
+/* Opened, run, printed; `shared`: for the extra runs of --advise, else NULL. */
+static int simulate(const struct experiment_options *o, struct shared_inputs *shared, struct err *err) {
   struct experiment x;
   struct experiment_outputs outputs[MAX_POLICIES] = {{0}};
   struct policy_result results[MAX_POLICIES];
+  struct advice *advice = NULL;
   struct output csv = {0}, result = {0};
   int rc = -1;
-  if (experiment_open(&x, o, err) < 0)
+  if (experiment_open_shared(&x, o, shared, err) < 0)
     return -1;
   if (experiment_outputs_open(&x, outputs, err) < 0 || (o->csv && output_open(&csv, o->csv, err) < 0) ||
       (o->result && output_open(&result, o->result, err) < 0))
     goto out;
-  if (experiment_run(&x, outputs, results, err) < 0 || experiment_outputs_commit(&x, outputs, err) < 0)
+  if (experiment_run(&x, outputs, results, err) < 0)
+    goto out;
+  if (o->advise) {
+    advice = xmalloc(sizeof *advice);
+    advice_make(advice, &x, o, results);
+  }
+  if (experiment_outputs_commit(&x, outputs, err) < 0)
     goto out;
   if (o->csv) {
     result_write_csv(csv.file, &x, results);
@@ -107,19 +120,31 @@ static int simulate(const struct experiment_options *o, struct err *err) {
   }
   if (o->result) {
     struct json_writer w = {.file = result.file, .indent = true};
-    result_write_json(&w, &x, results, outputs);
+    result_write_json(&w, &x, results, outputs, advice);
     fputc('\n', result.file);
     if (output_commit(&result, err) < 0)
       goto out;
   }
-  rc = print(&x, results, outputs, err);
+  rc = print(&x, results, outputs, advice, err);
   if (rc == 0)
     warn(&x, results, outputs);
 out:
+  if (advice)
+    advice_release(advice);
+  free(advice);
   output_discard(&csv);
   output_discard(&result);
   experiment_outputs_release(&x, outputs);
   experiment_close(&x);
+  return rc;
+}
+
+static int simulate_shared(const struct experiment_options *o, struct err *err) {
+  struct trace_store *traces = o->advise ? trace_store_new() : NULL;
+  struct shared_inputs *shared = o->advise ? shared_inputs_for_threads(traces) : NULL;
+  int rc = simulate(o, shared, err);
+  shared_inputs_free(shared);
+  trace_store_free(traces);
   return rc;
 }
 
@@ -132,7 +157,7 @@ int cmd_simulate(int argc, char **argv) {
   if (rc == 0 && want_help)
     help(stdout);
   else if (rc == 0)
-    rc = check_options(&o, &err) < 0 ? -1 : simulate(&o, &err);
+    rc = check_options(&o, &err) < 0 ? -1 : simulate_shared(&o, &err);
   options_release(&o);
   return rc < 0 ? cli_fail(&err) : 0;
 }

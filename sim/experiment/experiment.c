@@ -200,7 +200,7 @@ int experiment_open(struct experiment *x, const struct experiment_options *optio
 
 int experiment_open_shared(struct experiment *x, const struct experiment_options *options, struct shared_inputs *shared,
                            struct err *err) {
-  *x = (struct experiment){.shared = shared};
+  *x = (struct experiment){.shared = shared, .progress_label = "simulating"};
   options_copy(&x->options, options);
   options_differences(options, x->differences, sizeof x->differences);
   if (check_required(&x->options, err) == 0 && find_policies(x, err) == 0 && load_system(x, err) == 0 &&

@@ -64,11 +64,14 @@ struct policy_result {
   int64_t tokens_dropped, tokens_infeasible, tokens_overlong, tokens_remaining;
   struct named_ids dropped, infeasible;
   int64_t median_step; /* the first whose time is the median */
+  double lead;         /* tokens/s of the fastest policy over this one's */
+  double lead_interval[2];
 };
 
 /* Everything read and derived once, shared by all policies; read-only afterwards. */
 struct experiment {
   struct shared_inputs *shared;      /* not owned; NULL: this experiment stands alone */
+  const char *progress_label;        /* not owned; of the bar; "simulating" unless set */
   struct experiment_options options; /* what the model and the cluster decide is filled in */
   char differences[600];             /* options_differences of what was asked for */
   struct trace trace;                /* its samples have moved into `samples` */
@@ -90,9 +93,9 @@ struct experiment {
 
 /* Loads and checks everything; on failure nothing is left allocated. */
 int experiment_open(struct experiment *x, const struct experiment_options *options, struct err *err);
-/* The same where many experiments follow each other on one thread: what they have in common is kept in `shared`
- * (shared_inputs.h), which must outlive x. Such an experiment runs on the calling thread alone, without progress bar;
- * results are those of experiment_open. */
+/* The same where many experiments follow each other: what they have in common is kept in `shared` (shared_inputs.h),
+ * which must outlive x. Unless `shared` is for threads such an experiment runs on the calling thread alone, without
+ * progress bar; results are those of experiment_open. */
 int experiment_open_shared(struct experiment *x, const struct experiment_options *options, struct shared_inputs *shared,
                            struct err *err);
 void experiment_close(struct experiment *x);

@@ -9,6 +9,7 @@
 #include "sim/experiment/job.h"
 #include "sim/experiment/metrics.h"
 #include "sim/experiment/policy_setup.h"
+#include "sim/experiment/shared_inputs.h"
 
 /* ---- Jobs on threads: jobs are independent, so results do not depend on who runs them when ---- */
 
@@ -54,7 +55,7 @@ static void run_on_threads(const struct experiment *x, struct job *jobs, int n) 
   int wanted = (int)int64_min(x->options.threads, n), started = 0;
   for (int i = 0; i < n; i++)
     jobs[i].samples_done = &samples_done;
-  progress_start(&progress, "simulating", x->samples.n * n);
+  progress_start(&progress, x->progress_label, x->samples.n * n);
   p.running = wanted;
   while (started < wanted && pthread_create(&threads[started], NULL, work, &p) == 0)
     started++;
@@ -73,6 +74,9 @@ static void run_on_threads(const struct experiment *x, struct job *jobs, int n) 
   pthread_cond_destroy(&p.finished);
 }
 
+/* Shared profiles belong to the thread that runs this experiment. */
+static bool on_this_thread(const struct experiment *x) { return x->shared && shared_inputs_profiles(x->shared); }
+
 /* The error of the first job (in order) that failed. */
 static int first_error(const struct job *jobs, int n, struct err *err) {
   for (int i = 0; i < n; i++)
@@ -86,9 +90,9 @@ static int first_error(const struct job *jobs, int n, struct err *err) {
 
 /* Runs all. */
 static int run_jobs(const struct experiment *x, struct job *jobs, int n, struct err *err) {
-  if (!x->shared)
+  if (!on_this_thread(x))
     run_on_threads(x, jobs, n);
-  for (int i = 0; x->shared && i < n; i++) /* what is shared belongs to this thread */
+  for (int i = 0; on_this_thread(x) && i < n; i++)
     job_run(&jobs[i]);
   return first_error(jobs, n, err);
 }
@@ -183,7 +187,7 @@ static void choose(const struct job *jobs, int n, struct policy_result *out) {
 /* Every policy at its degrees. */
 static int run_tries(const struct experiment *x, const struct tries *tries, struct job *jobs, int n, struct err *err) {
   bool faults = x->options.jitter > 0 || x->options.straggler_rank >= 0; /* limits hold for ranks of full speed */
-  if (!x->shared || faults)
+  if (!on_this_thread(x) || faults)
     return run_jobs(x, jobs, n, err);
   for (int i = 0; i < x->n_policies; i++) {
     struct job *of_policy = &jobs[tries[i].first_job];
@@ -235,21 +239,6 @@ static void add_seed_jobs(const struct experiment *x, const struct sample_cost *
 
 static double ratio(double a, double b) { return b > 0 ? a / b : 0; }
 
-/* seed_jobs: policies within seeds, from the second seed on. */
-static void compare(const struct experiment *x, struct policy_result *results, const struct job *seed_jobs) {
-  for (int i = 0; i < x->n_policies; i++) {
-    struct policy_result *r = &results[i];
-    r->speedup = ratio(r->tokens_per_s, results[x->baseline].tokens_per_s);
-    r->speedup_interval[0] = r->speedup_interval[1] = r->speedup;
-    for (int64_t k = 0; k + 1 < x->options.seeds; k++) {
-      const struct job *of_seed = seed_jobs + k * x->n_policies;
-      double speedup = ratio(of_seed[i].result.tokens_per_s, of_seed[x->baseline].result.tokens_per_s);
-      r->speedup_interval[0] = fmin(r->speedup_interval[0], speedup);
-      r->speedup_interval[1] = fmax(r->speedup_interval[1], speedup);
-    }
-  }
-}
-
 /* ---- How much speedups move when every fitted quantity moves by its own fit error ---- */
 
 #define DRAW_STEPS 64 /* of an epoch, at equal distances: enough to tell by how much a speedup moves */
@@ -270,20 +259,48 @@ static double *add_draw_jobs(const struct experiment *x, const struct policy_res
   return seconds;
 }
 
-/* Widens every interval by the draws: all policies of a draw share its parameters. */
-static void compare_draws(const struct experiment *x, struct policy_result *results, const double *seconds) {
+/* What a comparison of two policies rests on. */
+struct evidence {
+  const struct experiment *x;
+  const struct policy_result *results;
+  const struct job *seed_jobs; /* policies within seeds, from the second seed on */
+  const double *draw_seconds;  /* draws within policies, the first of them unmoved */
+};
+
+/* tokens/s of policy a over b's: the smallest and the largest of all shuffles, widened by the draws: all policies of a
+ * draw share its parameters. */
+static void ratio_interval(const struct evidence *e, int a, int b, double interval[2]) {
+  const struct experiment *x = e->x;
   int n = (int)x->options.draws + 1;
-  const double *base = seconds + x->baseline * n;
-  for (int i = 0; x->n_policies > 1 && i < x->n_policies; i++) {
-    const double *own = seconds + i * n;
-    double least = 1, most = 1;
-    for (int d = 1; d < n && own[0] > 0; d++) {
-      double change = ratio(own[0], own[d]) / ratio(base[0], base[d]);
-      least = fmin(least, change);
-      most = fmax(most, change);
-    }
-    results[i].speedup_interval[0] *= least;
-    results[i].speedup_interval[1] *= most;
+  const double *own = e->draw_seconds + a * n, *base = e->draw_seconds + b * n;
+  double least = 1, most = 1;
+  interval[0] = interval[1] = ratio(e->results[a].tokens_per_s, e->results[b].tokens_per_s);
+  for (int64_t k = 0; k + 1 < x->options.seeds; k++) {
+    const struct job *of_seed = e->seed_jobs + k * x->n_policies;
+    double of_shuffle = ratio(of_seed[a].result.tokens_per_s, of_seed[b].result.tokens_per_s);
+    interval[0] = fmin(interval[0], of_shuffle);
+    interval[1] = fmax(interval[1], of_shuffle);
+  }
+  for (int d = 1; x->n_policies > 1 && d < n && own[0] > 0 && base[0] > 0; d++) {
+    double change = ratio(own[0], own[d]) / ratio(base[0], base[d]);
+    least = fmin(least, change);
+    most = fmax(most, change);
+  }
+  interval[0] *= least;
+  interval[1] *= most;
+}
+
+static void compare(const struct evidence *e, struct policy_result *results) {
+  int fastest = 0, baseline = e->x->baseline;
+  for (int i = 1; i < e->x->n_policies; i++)
+    if (results[i].tokens_per_s > results[fastest].tokens_per_s)
+      fastest = i;
+  for (int i = 0; i < e->x->n_policies; i++) {
+    struct policy_result *r = &results[i];
+    r->speedup = ratio(r->tokens_per_s, results[baseline].tokens_per_s);
+    r->lead = ratio(results[fastest].tokens_per_s, r->tokens_per_s);
+    ratio_interval(e, i, baseline, r->speedup_interval);
+    ratio_interval(e, fastest, i, r->lead_interval);
   }
 }
 
@@ -311,8 +328,7 @@ int experiment_run(const struct experiment *x, struct experiment_outputs *output
   seconds = add_draw_jobs(x, results, more, &n_more);
   if (n_more > 0 && run_jobs(x, more, n_more, err) < 0)
     goto out;
-  compare(x, results, more + first_seed_job);
-  compare_draws(x, results, seconds);
+  compare(&(struct evidence){x, results, more + first_seed_job, seconds}, results);
   rc = 0;
 out:
   free(seconds);

@@ -57,8 +57,6 @@ static const struct option_spec specs[] = {
     {"no-shuffle", 0, NULL, TYPE_FLAG, AT(no_shuffle), .commands = BOTH, .help = "samples arrive in file order"},
     {"profile", 0, "FILE", TYPE_TEXT, AT(profile), .unset = "the cost models", .commands = OPTIONS_PLAN,
      .help = "measured bucket times (dcpsim.profile/1); then no trace, model or cluster"},
-    {"save-profile", 0, "FILE", TYPE_TEXT, AT(save_profile), .unset = "none", .commands = OPTIONS_PLAN,
-     .help = "write the bucket times that the policy plans with, as --profile reads them"},
     {"format", 0, "NAME", TYPE_TEXT, AT(format), .unset = "by content", .commands = BOTH,
      .help = "format of the trace (see: dcpsim list formats)"},
     {"column", 0, "NAME", TYPE_TEXT, AT(column), .unset = "the first known one", .commands = BOTH,
@@ -155,6 +153,8 @@ static const struct option_spec specs[] = {
      .help = "also write the JSON object (for plot), beside the tables"},
     {"schedule", 0, "FILE", TYPE_TEXT, AT(schedule), .unset = "none", .commands = OPTIONS_SIMULATE,
      .help = "write the schedule with sample ids (JSON Lines); several policies: {policy} in the name"},
+    {"save-profile", 0, "FILE", TYPE_TEXT, AT(save_profile), .unset = "none", .commands = OPTIONS_PLAN,
+     .help = "write the bucket times that the policy plans with, as --profile reads them"},
     {"timeline", 0, "FILE", TYPE_TEXT, AT(timeline), .unset = "none", .commands = OPTIONS_SIMULATE,
      .help = "write the first steps for ui.perfetto.dev; several policies: {policy} in the name"},
     {"chakra", 0, "FOLDER", TYPE_TEXT, AT(chakra), .unset = "none", .commands = OPTIONS_SIMULATE,
@@ -162,6 +162,8 @@ static const struct option_spec specs[] = {
              "{policy} in the name"},
     {"explain", 0, NULL, TYPE_FLAG, AT(explain), .commands = OPTIONS_SIMULATE,
      .help = "print where the time of each policy's median step goes, operation by operation"},
+    {"advise", 0, NULL, TYPE_FLAG, AT(advise), .commands = OPTIONS_SIMULATE,
+     .help = "say in words what to use, what limits it and what would help, from some extra runs that are listed"},
     {"threads", 'j', "N", TYPE_INT, AT(threads), .initial = "2", .min = 1, .max = MAX_THREADS,
      .commands = OPTIONS_SIMULATE, .help = "threads; never changes a result"},
 };
@@ -769,16 +771,24 @@ static bool differs(const struct experiment_options *o, const struct option_spec
   return differ;
 }
 
+bool options_is_output(const char *name) {
+  const char *group = NULL;
+  for (int i = 0; i < N_SPECS; i++) {
+    group = specs[i].group ? specs[i].group : group;
+    if (is_named(&specs[i], name, strlen(name)))
+      return strcmp(group, "Output") == 0;
+  }
+  return false;
+}
+
 void options_differences(const struct experiment_options *o, char *buf, size_t size) {
-  static const char *const shown_elsewhere[] = {
-      "trace",           "model",        "cluster", "params",   "policy",   "baseline", "seed",    "json",
-      "explain",         "csv",          "result",  "schedule", "timeline", "chakra",   "threads", "epoch",
-      "memory-cap-frac", "save-profile", NULL};
+  static const char *const shown_elsewhere[] = {"trace",    "model", "cluster", "params",          "policy",
+                                                "baseline", "seed",  "epoch",   "memory-cap-frac", NULL};
   size_t at = 0;
   buf[0] = '\0';
   for (int i = 0; i < N_SPECS && at < size; i++) {
     char value[80];
-    bool elsewhere = false;
+    bool elsewhere = options_is_output(specs[i].name);
     for (int k = 0; shown_elsewhere[k]; k++)
       elsewhere = elsewhere || strcmp(shown_elsewhere[k], specs[i].name) == 0;
     if (!elsewhere && differs(o, &specs[i], value, sizeof value))

@@ -68,7 +68,7 @@ struct experiment_options {
   int64_t straggler_rank; /* -1: none */
   double straggler_factor;
   /* out */
-  bool json, explain;
+  bool json, explain, advise;
   char *csv, *result, *schedule, *timeline, *chakra;
   int64_t threads; /* never changes a result, so results do not name it */
 };
@@ -106,6 +106,9 @@ void options_help(enum options_command command, FILE *out);
 
 /* The object under "options": every option but threads. */
 void options_write_json(struct json_writer *w, const struct experiment_options *o);
+
+/* Where results go, what else is printed, threads: no input. Either spelling. */
+bool options_is_output(const char *name);
 
 /* "max-length 131072, overlong split": what was asked for besides trace, model, cluster, policy, seed and outputs. */
 void options_differences(const struct experiment_options *o, char *buf, size_t size);

@@ -38,12 +38,10 @@ static int64_t largest_pack(const struct experiment *x, const struct fit *f, int
   return tokens;
 }
 
-/* Static pads a sample to its bound: the longest sample whose bound fits. */
-static int64_t longest_padded(const struct experiment *x, const struct fit *f, int sp) {
+/* A sample is padded to its bound: the longest sample whose bound fits, up to `high`. */
+static int64_t longest_padded(const struct experiment *x, const struct fit *f, int sp, int64_t high) {
   int per_octave = (int)x->options.buckets_per_octave;
-  int64_t low = 0, high = 0;
-  for (int b = 0; b < x->bucketing.n; b++)
-    high = int64_max(high, x->bucketing.buckets[b].shape.a);
+  int64_t low = 0;
   while (low < high) {
     int64_t middle = low + (high - low + 1) / 2;
     if (fit_padded(f, sp, 1, (struct sample){(uint32_t)bucket_bound(middle, per_octave), 1}))
@@ -52,6 +50,13 @@ static int64_t longest_padded(const struct experiment *x, const struct fit *f, i
       high = middle - 1;
   }
   return low;
+}
+
+static int64_t longest_bucket(const struct experiment *x) {
+  int64_t longest = 0;
+  for (int b = 0; b < x->bucketing.n; b++)
+    longest = int64_max(longest, x->bucketing.buckets[b].shape.a);
+  return longest;
 }
 
 static void hold_by_tokens(struct held *h, const struct experiment *x) {
@@ -95,7 +100,7 @@ static void held_init(struct held *h, const struct experiment *x, const struct p
       h->pack_tokens = int64_min(h->pack_tokens, asked);
   }
   if (h->by_tokens) {
-    h->limit_tokens = is_packed(policy) ? h->pack_tokens : longest_padded(x, f, sp);
+    h->limit_tokens = is_packed(policy) ? h->pack_tokens : longest_padded(x, f, sp, longest_bucket(x));
     hold_by_tokens(h, x);
     if (!is_packed(policy) && h->samples > 0)
       h->longest.a = (uint32_t)bucket_bound(h->longest.a, (int)x->options.buckets_per_octave);
@@ -245,6 +250,31 @@ int policy_setup_sps(const struct experiment *x, const struct policy *policy, in
   if (is_packed(policy))
     return check_free_packs(x, policy, &f, holds_all, err);
   return check_free_sp(x, policy, &f, holds_all, err);
+}
+
+/* ---- The longest sample, whether or not the trace has it ---- */
+
+#define LONGEST_ASKED 1000000000 /* tokens */
+
+int64_t policy_setup_longest(const struct experiment *x, const struct policy *policy, int sp) {
+  struct fit f = experiment_fit(x, policy);
+  int64_t longest = 0;
+  if (is_packed(policy)) {
+    bool fixed = policy->flags & POLICY_FIXED_SP;
+    int64_t asked = asked_pack_tokens(x, policy, sp), fits = largest_pack(x, &f, sp);
+    longest = fixed ? (asked > 0 ? int64_min(fits, asked) : fits) : settled_rank_tokens(x, &f) * sp;
+  } else if (x->model.is_2d) {
+    for (int b = 0; b < x->bucketing.n; b++)
+      if (fit_padded(&f, sp, 1, x->bucketing.buckets[b].shape))
+        longest = int64_max(longest, sample_tokens(x->bucketing.buckets[b].shape));
+  } else if (x->options.n_bucket_bounds > 0 && (policy->flags & POLICY_BUCKETED)) {
+    for (int b = 0; b < x->options.n_bucket_bounds; b++)
+      if (fit_padded(&f, sp, 1, (struct sample){(uint32_t)x->options.bucket_bounds[b], 1}))
+        longest = x->options.bucket_bounds[b];
+  } else {
+    longest = longest_padded(x, &f, sp, LONGEST_ASKED);
+  }
+  return longest;
 }
 
 /* ---- Settled options ---- */

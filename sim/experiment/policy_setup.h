@@ -16,6 +16,10 @@ struct policy_setup {
 int policy_setup_sps(const struct experiment *x, const struct policy *policy, int *sps, int *n_sps, bool *holds_all,
                      struct err *err);
 
+/* Tokens of the longest sample that SP groups of this degree hold alone under the memory cap, padded as the policy
+ * pads; 0: none. Of videos: of the shapes that the trace has. */
+int64_t policy_setup_longest(const struct experiment *x, const struct policy *policy, int sp);
+
 /* sp: one of those. */
 void policy_setup_init(struct policy_setup *s, const struct experiment *x, const struct policy *policy, int sp);
 void policy_setup_release(struct policy_setup *s);

@@ -201,7 +201,7 @@ static void write_head(struct json_writer *w, const struct experiment *x) {
 }
 
 void result_write_json(struct json_writer *w, const struct experiment *x, const struct policy_result *results,
-                       const struct experiment_outputs *outputs) {
+                       const struct experiment_outputs *outputs, const struct advice *advice) {
   json_begin_object(w);
   write_head(w, x);
   json_key(w, "policies");
@@ -219,6 +219,10 @@ void result_write_json(struct json_writer *w, const struct experiment *x, const 
     json_end_object(w);
   }
   json_end_array(w);
+  if (advice) {
+    json_key(w, "advice");
+    advice_write_json(w, advice, x, results);
+  }
   json_end_object(w);
 }
 

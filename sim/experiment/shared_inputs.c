@@ -111,13 +111,18 @@ struct named_params {
 
 struct shared_inputs {
   struct trace_store *traces;
-  struct named_params *params; /* kept to the end: the memo of profiles goes by their addresses */
-  struct profile_memo *profiles;
+  struct named_params *params;   /* kept to the end: the memo of profiles goes by their addresses */
+  struct profile_memo *profiles; /* NULL: experiments run on several threads */
 };
 
-struct shared_inputs *shared_inputs_new(struct trace_store *traces) {
+struct shared_inputs *shared_inputs_for_threads(struct trace_store *traces) {
   struct shared_inputs *s = xcalloc(1, sizeof *s);
   s->traces = traces;
+  return s;
+}
+
+struct shared_inputs *shared_inputs_new(struct trace_store *traces) {
+  struct shared_inputs *s = shared_inputs_for_threads(traces);
   s->profiles = profile_memo_new();
   return s;
 }

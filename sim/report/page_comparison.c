@@ -4,6 +4,7 @@
 
 #include "sim/base/number_text.h"
 #include "sim/base/units.h"
+#include "sim/experiment/options_command.h"
 #include "sim/report/html.h"
 #include "sim/report/page.h"
 #include "sim/report/page_parts.h"
@@ -101,7 +102,7 @@ static void write_differences(FILE *out, const struct results *r) {
   char text[512];
   bool any = false;
   json_object_foreach(json_object_get(r->v[0]->doc.root, "options"), key, value) {
-    if (page_option_is_output(key) || !differs(r, key))
+    if (options_is_output(key) || !differs(r, key))
       continue;
     if (!any) {
       html_table_begin(out, "Inputs that differ");
@@ -116,7 +117,7 @@ static void write_differences(FILE *out, const struct results *r) {
     html_row_begin(out);
     html_row_name(out, key);
     for (int i = 0; i < r->n; i++) {
-      page_option_text(option_of(r, i, key), text, sizeof text);
+      options_value_text(option_of(r, i, key), text, sizeof text);
       html_cell(out, *text ? text : "\xe2\x80\x93");
     }
     html_row_end(out);

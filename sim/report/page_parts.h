@@ -48,9 +48,7 @@ int page_trust(struct page *page, struct err *err);
 int page_command(FILE *out, const struct page_input *in, struct err *err);
 /* Every option of a result, those that are not the default marked. */
 int page_options(FILE *out, const struct page_input *in, struct err *err);
-/* Where results went: no input. */
-bool page_option_is_output(const char *key);
-/* An option's value as on the command line: "bucket,dcp", "auto", "" for null. */
-void page_option_text(const json_t *value, char *buf, size_t size);
+/* The advice of a result in words, where it has one. */
+int page_advice(FILE *out, const struct page_input *in, struct err *err);
 
 #endif

@@ -239,7 +239,7 @@ int page_result(struct page *page, const struct page_input *in, struct err *err)
   for (int i = 0; i < in->view.n; i++)
     for (int d = 0; d < RESULT_MAX_SPS; d++)
       histogram = histogram || in->view.policies[i].sp_frac[d] > 0;
-  if (page_findings(out, in, err) < 0)
+  if (page_findings(out, in, err) < 0 || page_advice(out, in, err) < 0)
     return -1;
   write_bars(out, &in->view);
   if (WRITE_TABLE(out, in, "Throughput", throughput, err) < 0 ||

@@ -12,13 +12,14 @@
 /* ---- Fields that a sweep cannot have ---- */
 
 static int check_sweepable(const struct json_doc *doc, const json_t *object, struct err *err) {
-  static const char *const outputs[] = {"json",   "csv",     "result",  "schedule",     "timeline",
-                                        "chakra", "explain", "threads", "save_profile", NULL};
+  const char *key;
+  json_t *value;
   int rc = options_check_keys(doc, object, NULL, err);
-  for (int i = 0; rc == 0 && outputs[i]; i++)
-    if (json_object_get(object, outputs[i]))
+  json_object_foreach((json_t *)object, key, value) {
+    if (rc == 0 && options_is_output(key))
       rc = json_error(doc, object, err,
-                      "'%s' does not belong into a sweep: its output is one table (-o), its threads -j", outputs[i]);
+                      "'%s' does not belong into a sweep: its output is one table (-o), its threads -j", key);
+  }
   if (rc == 0 && json_object_get(object, "profile"))
     rc = json_error(doc, object, err, "'profile' is for plan: simulating needs the models");
   if (rc == 0 && json_object_get(object, "offload"))

@@ -24,6 +24,8 @@ run trace generate lognormal:mean=2000,sigma=1.2,max=60000 -n 1500 -o "$name"
 run simulate --trace "$name" --model tiny-1d --cluster h200_8x1 --policy bucket,packed,dcp --steps 10 --seeds 2 \
   --result a.json >/dev/null
 run simulate --trace "$name" --model tiny-1d --cluster h200_8x2 --policy bucket,dcp --steps 10 --result b.json >/dev/null
+run simulate --trace "$name" --model tiny-1d --cluster h200_8x1 --policy bucket,packed,dcp --steps 10 --advise \
+  --result advised.json >/dev/null
 cat >s.json <<'END'
 {"schema": "dcpsim.sweep/1", "base": {"trace": "sharegpt", "model": "tiny-1d", "policy": "bucket,dcp", "steps": 5, "draws": 0},
  "grid": {"cluster": ["h200_8x1", "h200_8x2"], "max_length": [8192, 16384]}}
@@ -40,7 +42,7 @@ def spoil(x, key=None):
     if isinstance(x, list):
         return [spoil(v) for v in x]
     return x + NASTY if isinstance(x, str) and key != "schema" else x
-result = spoil(json.load(open("a.json")))
+result = spoil(json.load(open("advised.json")))
 result["options"][NASTY] = NASTY
 json.dump(result, open("nasty.json", "w"))
 END

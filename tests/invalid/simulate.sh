@@ -109,6 +109,7 @@ printf '{"schema": "dcpsim.experiment/1", "seed": 1' >cut.json
 refuse simulate 1 'cut.json' cut.json
 refuse simulate 2 'at most one experiment file' cut.json none.json
 refuse simulate 2 '--trace is missing'
+refuse simulate 2 '--trace is missing' --advise
 refuse simulate 2 '--model is missing' --trace good.txt
 refuse simulate 2 '--cluster is missing' --trace good.txt --model tiny-1d
 
@@ -125,6 +126,8 @@ wrong 2 "'fst' is not valid (valid: fused, eager, eager_apex)" --framework fst
 wrong 2 "simulate: unknown option '--nosuch'" --nosuch
 wrong 2 "a value is missing after --seed" --seed
 wrong 2 "takes no value" --json=yes
+wrong 2 "takes no value" --advise=yes
+refuse plan 2 "unknown option '--advise'" --trace good.txt --model tiny-1d --cluster h200_8x1 --policy bucket --advise
 wrong 2 "must not be empty" --model=
 for bad in -1 0 1.5 x '' ' 1' 1e3 99999999999999999999 nan 0x10; do
   wrong 2 "--steps must be an integer >= 1 *, got '$bad'" --steps "$bad"

@@ -92,6 +92,7 @@ spec "line 4: fields of 'zip' need equally many values: 'seed' has 2, 'zero' 1" 
 "zero": [1]}'
 base "line 2: 'model' is missing" '"trace": "good.txt", "cluster": "h200_8x1"'
 base "line 2: unknown key 'polcy', did you mean 'policy'" "$good, \"polcy\": \"dcp\""
+base "line 2: 'advise' does not belong into a sweep" "$good, \"advise\": true"
 base "line 2: 'timeline' does not belong into a sweep" "$good, \"timeline\": \"x\""
 base "line 2: 'offload' is for plan" "$good, \"offload\": \"optimizer\""
 base "line 2: 'steps' must be an integer" "$good, \"steps\": 0"
