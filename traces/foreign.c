@@ -22,7 +22,6 @@ static const struct foreign kinds[] = {
     {"\x89HDF\r\n\x1a\n", 8, "an HDF5 file",
      "convert it once: python3 -c \"import h5py, numpy; numpy.save('lengths.npy', h5py.File('IN')['length'][:])\""},
     {"PK\x03\x04", 4, "a zip archive (.npz, .pt, .xlsx)", "save the lengths alone: numpy.save('lengths.npy', lengths)"},
-    {"MMIDIDX", 7, "a Megatron-LM index", "save the lengths alone: numpy.save('lengths.npy', index.sizes)"},
     {"\x80\x02", 2, "a Python pickle", "save the lengths instead: numpy.save('lengths.npy', lengths)"},
     {"\x80\x03", 2, "a Python pickle", "save the lengths instead: numpy.save('lengths.npy', lengths)"},
     {"\x80\x04", 2, "a Python pickle", "save the lengths instead: numpy.save('lengths.npy', lengths)"},
@@ -36,11 +35,11 @@ static const struct foreign kinds[] = {
 };
 
 int foreign_refuse(const char *path, const char *bytes, size_t n, struct err *err) {
-  static const char npy_magic[] = "\x93NUMPY";
+  static const char npy_magic[] = "\x93NUMPY", megatron_magic[] = "MMIDIDX";
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     if (n >= kinds[i].n && memcmp(bytes, kinds[i].magic, kinds[i].n) == 0)
       return err_set(err, "trace '%s': this is %s, which is not read; %s", path, kinds[i].what, kinds[i].advice);
-  if (n >= 6 && memcmp(bytes, npy_magic, 6) == 0)
+  if ((n >= 6 && memcmp(bytes, npy_magic, 6) == 0) || (n >= 7 && memcmp(bytes, megatron_magic, 7) == 0))
     return 0;
   if (memchr(bytes, 0, n))
     return err_set(err, "trace '%s': a binary file of no known kind (formats: dcpsim list formats)", path);

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/base/number_text.h"
 #include "sim/base/output.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/cmd_plan_profile.h"
-#include "sim/cli/number_text.h"
 #include "sim/experiment/experiment.h"
 
 static void help(FILE *out) {

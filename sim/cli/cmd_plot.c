@@ -1,4 +1,4 @@
-/* dcpsim plot KIND INPUT -o FILE */
+/* dcpsim plot KIND INPUT... -o FILE */
 #include <getopt.h>
 #include <string.h>
 
@@ -8,31 +8,34 @@
 int cmd_plot(int argc, char **argv);
 
 static void help(FILE *out) {
-  fprintf(out, "usage: dcpsim plot KIND INPUT -o FILE.svg|png|pdf\n\n"
+  fprintf(out, "usage: dcpsim plot KIND INPUT... -o FILE.svg|png|pdf\n\n"
                "Draws a picture of 900 x 500 with gnuplot; the suffix of FILE says which kind of picture.\n\n"
-               "  -o, --output FILE  picture to write (required)\n\nKINDs:\n");
+               "  -o, --output FILE    picture to write (required)\n"
+               "  --published CSV      measured values to mark beside ours: columns case (a policy) and value (its\n"
+               "                       speedup), others are ignored\n\nKINDs:\n");
   plot_list(out);
 }
 
-static int draw(const struct plot *plot, const char *input, const char *out_path, struct err *err) {
-  struct plot_input in = {.path = input};
-  if (!plot->of_trace)
+static int draw(const struct plot *plot, struct plot_input in, const char *out_path, struct err *err) {
+  if (!(plot->takes & PLOT_TRACE))
     return plot_draw(plot, &in, out_path, err);
   struct trace trace;
   struct trace_options options = {.draws = 100000};
-  if (!plot_terminal(out_path, err) || trace_load(&trace, input, &options, err) < 0)
+  if (!plot_terminal(out_path, err) || trace_load(&trace, in.path, &options, err) < 0)
     return -1;
   in = (struct plot_input){
-      .path = input, .trace_name = trace.name, .samples = trace.samples, .n = trace.n, .is_2d = trace.is_2d};
+      .path = in.path, .trace_name = trace.name, .samples = trace.samples, .n = trace.n, .is_2d = trace.is_2d};
   int status = plot_draw(plot, &in, out_path, err);
   trace_release(&trace);
   return status;
 }
 
 static int run(int argc, char **argv, struct err *err) {
-  static const struct option options[] = {
-      {"help", no_argument, NULL, 'h'}, {"output", required_argument, NULL, 'o'}, {0}};
-  const char *out_path = NULL;
+  static const struct option options[] = {{"help", no_argument, NULL, 'h'},
+                                          {"output", required_argument, NULL, 'o'},
+                                          {"published", required_argument, NULL, 'p'},
+                                          {0}};
+  const char *out_path = NULL, *published = NULL;
   int code;
   opterr = 0;
   optind = 0; /* GNU: scan anew */
@@ -41,19 +44,26 @@ static int run(int argc, char **argv, struct err *err) {
       help(stdout);
       return 0;
     }
-    if (code != 'o')
+    if (code != 'o' && code != 'p')
       return err_usage(err, "plot: %s '%s' (dcpsim plot --help)",
                        code == ':' ? "a value is missing after" : "no such option", argv[optind - 1]);
-    out_path = optarg;
+    *(code == 'o' ? &out_path : &published) = optarg;
   }
   const struct plot *plot = argc > optind ? plot_find(argv[optind], err) : NULL;
   if (argc > optind && !plot)
     return -1;
-  if (argc - optind != 2)
+  int inputs = argc - optind - 1;
+  if (inputs < 1 || (inputs > 1 && !(plot->takes & PLOT_SEVERAL)))
     return err_usage(err, "plot: expected KIND and INPUT, got %d arguments (dcpsim plot --help)", argc - optind);
+  if (published && !(plot->takes & PLOT_PUBLISHED))
+    return err_usage(err, "plot: --published is for speedup, not for %s", plot->name);
   if (!out_path)
     return err_usage(err, "plot: -o FILE is missing (dcpsim plot --help)");
-  return draw(plot, argv[optind + 1], out_path, err);
+  struct plot_input in = {.path = argv[optind + 1],
+                          .paths = (const char *const *)argv + optind + 1,
+                          .n_paths = inputs,
+                          .published = published};
+  return draw(plot, in, out_path, err);
 }
 
 /* argv[0] is "plot". */

@@ -19,6 +19,7 @@ static const struct command commands[] = {
     {"sweep", cmd_sweep, "many experiments: any fields over lists and ranges, on threads and machines"},
     {"trace", cmd_trace, "describe, convert and generate length traces"},
     {"plot", cmd_plot, "draw results, timelines and traces"},
+    {"report", cmd_report, "results as one HTML page to send around: tables, plots, inputs, how far to trust them"},
     {"calibrate", cmd_calibrate, "import measured rows; how far a parameter file is off"},
     {"list", cmd_list, "policies, models, clusters, traces, params, formats and plots that there are"},
 };

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
+#include "sim/base/number_text.h"
 #include "sim/base/units.h"
-#include "sim/cli/number_text.h"
 
 #define OVERLONG_NAMED 60 /* overlong samples that are named */
 

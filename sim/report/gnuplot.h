@@ -20,6 +20,7 @@
 #define COLOUR_YELLOW 0xF0E442
 #define COLOUR_GREY 0xD0D0D0
 #define COLOUR_TEXT 0x222222
+#define COLOUR_ON_LIGHT 0x202020 /* inside light bars: told from COLOUR_TEXT where a page recolours a picture */
 #define COLOUR_FAINT 0x666666
 
 struct gnuplot {

@@ -7,8 +7,10 @@
 #include "sim/base/output.h"
 #include "sim/report/plot_kinds.h"
 
-const struct plot *const plots[] = {&plot_speedup,   &plot_imbalance,    &plot_lengths,       &plot_timeline,
-                                    &plot_residuals, &plot_sweep_curves, &plot_sweep_heatmap, NULL};
+const struct plot *const plots[] = {
+    &plot_speedup, &plot_imbalance, &plot_imbalance_gpus, &plot_step_times,   &plot_sp_histogram,
+    &plot_lengths, &plot_timeline,  &plot_residuals,      &plot_sweep_curves, &plot_sweep_heatmap,
+    NULL};
 
 const struct plot *plot_find(const char *name, struct err *err) {
   char valid[256] = "";
@@ -24,7 +26,8 @@ const struct plot *plot_find(const char *name, struct err *err) {
 
 void plot_list(FILE *out) {
   for (int i = 0; plots[i]; i++)
-    fprintf(out, "  %-13s %s\n  %-13s   from %s\n", plots[i]->name, plots[i]->help, "", plots[i]->input);
+    fprintf(out, "  %-13s %s\n  %-13s   from %s%s\n", plots[i]->name, plots[i]->help, "", plots[i]->input,
+            plots[i]->takes & PLOT_PUBLISHED ? "; takes --published" : "");
 }
 
 const char *plot_terminal(const char *out_path, struct err *err) {
@@ -37,21 +40,24 @@ const char *plot_terminal(const char *out_path, struct err *err) {
   return NULL;
 }
 
-int plot_draw(const struct plot *plot, const struct plot_input *in, const char *out_path, struct err *err) {
-  const char *terminal = plot_terminal(out_path, err);
-  if (!terminal)
-    return -1;
+int plot_write(const struct plot *plot, const struct plot_input *in, const char *terminal, FILE *out, struct err *err) {
   struct gnuplot g;
-  struct output out = {0};
   gnuplot_begin(&g, terminal);
   int status = plot->draw(in, &g, err);
   if (status == 0)
-    status = output_open(&out, out_path, err);
-  if (status == 0)
-    status = gnuplot_run(&g, out.file, err);
+    status = gnuplot_run(&g, out, err);
+  gnuplot_release(&g);
+  return status;
+}
+
+int plot_draw(const struct plot *plot, const struct plot_input *in, const char *out_path, struct err *err) {
+  const char *terminal = plot_terminal(out_path, err);
+  struct output out = {0};
+  if (!terminal || output_open(&out, out_path, err) < 0)
+    return -1;
+  int status = plot_write(plot, in, terminal, out.file, err);
   if (status == 0)
     status = output_commit(&out, err);
   output_discard(&out);
-  gnuplot_release(&g);
   return status;
 }

@@ -1,4 +1,4 @@
-/* plot.h: the plots, one file and one table row each: `dcpsim plot KIND INPUT -o FILE.svg|png|pdf`. */
+/* plot.h: the plots, one file and one table row each: `dcpsim plot KIND INPUT... -o FILE.svg|png|pdf`. */
 #ifndef SIM_REPORT_PLOT_H
 #define SIM_REPORT_PLOT_H
 #include <stdbool.h>
@@ -9,19 +9,28 @@
 #include "sim/base/sample.h"
 #include "sim/report/gnuplot.h"
 
-/* What a plot is drawn from: a file that it reads itself, or a length trace that the caller has loaded. */
+/* What a plot is drawn from: files that it reads itself, or a length trace that the caller has loaded. */
 struct plot_input {
-  const char *path;
+  const char *path;         /* the file, or the first of several */
+  const char *const *paths; /* all of them, for plots that take several */
+  int n_paths;
+  const char *published; /* PLOT_PUBLISHED: measured values to mark, CSV (published.h); NULL: none */
   const char *trace_name;
   const struct sample *samples;
   int64_t n;
   bool is_2d;
 };
 
+enum plot_takes {
+  PLOT_TRACE = 1,     /* INPUT is a length trace: the caller loads it */
+  PLOT_SEVERAL = 2,   /* more than one INPUT */
+  PLOT_PUBLISHED = 4, /* --published */
+};
+
 struct plot {
   const char *name, *help;
   const char *input; /* what INPUT is, for help */
-  bool of_trace;     /* INPUT is a length trace: the caller loads it */
+  unsigned takes;    /* enum plot_takes */
   int (*draw)(const struct plot_input *in, struct gnuplot *g, struct err *err);
 };
 
@@ -33,6 +42,8 @@ void plot_list(FILE *out);
 /* The terminal for a file name ("svg", "png", "pdf"), by its suffix. NULL and a usage error otherwise. */
 const char *plot_terminal(const char *out_path, struct err *err);
 
+/* Draws for a terminal; the picture is appended to `out`. */
+int plot_write(const struct plot *plot, const struct plot_input *in, const char *terminal, FILE *out, struct err *err);
 /* Draws into out_path, which is complete afterwards or untouched. */
 int plot_draw(const struct plot *plot, const struct plot_input *in, const char *out_path, struct err *err);
 

@@ -3,7 +3,8 @@
 #define SIM_REPORT_PLOT_KINDS_H
 #include "sim/report/plot.h"
 
-extern const struct plot plot_speedup, plot_imbalance, plot_lengths, plot_timeline, plot_residuals;
-extern const struct plot plot_sweep_curves, plot_sweep_heatmap;
+extern const struct plot plot_speedup, plot_imbalance, plot_imbalance_gpus, plot_step_times, plot_sp_histogram,
+    plot_lengths;
+extern const struct plot plot_timeline, plot_residuals, plot_sweep_curves, plot_sweep_heatmap;
 
 #endif

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "sim/base/number_text.h"
 #include "sim/report/plot_kinds.h"
 #include "sim/report/result_view.h"
 
@@ -91,14 +92,13 @@ static void draw_legend(struct gnuplot *g, bool is_2d) {
 
 static int draw(const struct plot_input *in, struct gnuplot *g, struct err *err) {
   struct histogram h;
-  char subtitle[256], samples[32], tokens[32], longest[32];
+  char subtitle[256];
   if (in->n == 0)
     return err_set(err, "trace '%s' holds no samples", in->trace_name);
   fill(&h, in);
   choose_octaves(&h);
   snprintf(subtitle, sizeof subtitle, "%.60s: %s samples, %s tokens, longest %s", in->trace_name,
-           grouped_digits(in->n, samples), grouped_digits((int64_t)h.sum[1], tokens),
-           grouped_digits(h.longest, longest));
+           grouped_text(in->n).text, grouped_text((int64_t)h.sum[1]).text, grouped_text(h.longest).text);
   gnuplot_title(g, "Share of samples, tokens and attention work by length", subtitle);
   double highest = write_bars(g, &h);
   draw_legend(g, in->is_2d);
@@ -122,6 +122,6 @@ const struct plot plot_lengths = {
     .name = "lengths",
     .help = "share of samples, tokens and attention work by octave of length",
     .input = "a length trace: a shipped name or a file",
-    .of_trace = true,
+    .takes = PLOT_TRACE,
     .draw = draw,
 };

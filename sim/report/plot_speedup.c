@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "sim/report/plot_kinds.h"
+#include "sim/report/published.h"
 #include "sim/report/result_view.h"
 
 #define LABEL_FROM 0.055 /* narrower shares carry no number */
@@ -29,6 +30,11 @@ static double choose_scale(double max, const char **unit) {
 /* Half a bar's height, in rows: few policies do not make fat bars. */
 static double half_bar(const struct result_view *v) { return 0.36 * fmin(1, v->n / 4.0); }
 
+/* The end of the whisker, or else of the bar, in bars. */
+static double reach_of(const struct result_policy *p) {
+  return p->speedup > 0 ? fmax(1, p->speedup_high / p->speedup) : 1;
+}
+
 static void write_box(FILE *f, double x0, double x1, double row, double half, unsigned colour) {
   fprintf(f, "%.9g %.9g %.9g %.9g %.9g %.9g %u\n", (x0 + x1) / 2, row, x0, x1, row - half, row + half, colour);
 }
@@ -41,12 +47,21 @@ static void write_policy_names(FILE *f, const struct result_view *v) {
   }
 }
 
-static void draw_throughput(struct gnuplot *g, const struct result_view *v) {
+/* Measured speedups stand at the throughput that they would make of the simulated baseline's. */
+static double published_tokens_per_s(const struct result_view *v, const struct published *p) {
+  const struct result_policy *policy = &v->policies[p->policy];
+  return policy->speedup > 0 ? p->value * policy->tokens_per_s / policy->speedup : 0;
+}
+
+static void draw_throughput(struct gnuplot *g, const struct result_view *v, const struct published *published,
+                            int n_published) {
   double max = 0;
   const char *unit;
   char text[32];
   for (int i = 0; i < v->n; i++)
-    max = fmax(max, v->policies[i].tokens_per_s * fmax(1, v->policies[i].speedup_high / v->policies[i].speedup));
+    max = fmax(max, v->policies[i].tokens_per_s * reach_of(&v->policies[i]));
+  for (int i = 0; i < n_published; i++)
+    max = fmax(max, published_tokens_per_s(v, &published[i]));
   double scale = choose_scale(max, &unit);
   bool whiskers = false;
   fputs("$bars << EOD\n", g->script);
@@ -63,17 +78,32 @@ static void draw_throughput(struct gnuplot *g, const struct result_view *v) {
     whiskers = true;
   }
   fputs("EOD\n", g->script);
+  fputs("$published << EOD\n", g->script);
+  for (int i = 0; i < n_published; i++)
+    fprintf(g->script, "%.9g %.9g\n", published_tokens_per_s(v, &published[i]) / scale, row_of(v, published[i].policy));
+  fputs("EOD\n", g->script);
   for (int i = 0; i < v->n; i++) {
     const struct result_policy *p = &v->policies[i];
-    double end = p->tokens_per_s * fmax(1, p->speedup_high / p->speedup) / scale;
-    snprintf(text, sizeof text, "%.2f\xc3\x97", p->speedup);
+    double end = p->tokens_per_s * reach_of(p) / scale;
+    int n = snprintf(text, sizeof text, "%.2f\xc3\x97", p->speedup);
+    for (int k = 0; k < n_published; k++) {
+      if (published[k].policy != i)
+        continue;
+      end = fmax(end, published_tokens_per_s(v, &published[k]) / scale);
+      snprintf(text + n, sizeof text - (size_t)n, " (%.2f)", published[k].value); /* the last one given */
+    }
     gnuplot_label(g, end + max / scale * 0.025, row_of(v, i), "left", COLOUR_TEXT, text);
   }
-  fprintf(g->script, "set xrange [0:%.9g]\nset xlabel '%s  (\xc3\x97 speedup)'\n", max > 0 ? max / scale * 1.2 : 1,
-          unit);
+  fprintf(g->script, "set xrange [0:%.9g]\nset xlabel '%s  (\xc3\x97 speedup)'\n",
+          max > 0 ? max / scale * (n_published > 0 ? 1.45 : 1.2) : 1, unit);
   fputs("plot $bars using 1:2:3:4:5:6:7 with boxxyerror lc rgb variable", g->script);
   if (whiskers)
     fprintf(g->script, ", $whiskers using 1:2:3:4 with xerrorbars pt 0 lw 1.5 lc rgb '#%06X'", COLOUR_TEXT);
+  if (n_published > 0)
+    fprintf(g->script,
+            ", $published using 1:2 with points pt 13 ps 1.6 lc rgb '#%06X'"
+            ", $published using 1:2 with points pt 13 ps 1.0 lc rgb '#%06X'",
+            COLOUR_TEXT, COLOUR_YELLOW);
   fputs("\nunset label\n", g->script);
 }
 
@@ -100,7 +130,7 @@ static void write_share_labels(struct gnuplot *g, const struct result_view *v) {
       snprintf(text, sizeof text, "%.0f", 100 * share);
       if (share >= LABEL_FROM)
         gnuplot_label(g, 100 * (left + share / 2), row_of(v, i), "center",
-                      colour_is_light(share_styles[s].colour) ? COLOUR_TEXT : 0xFFFFFF, text);
+                      colour_is_light(share_styles[s].colour) ? COLOUR_ON_LIGHT : 0xFFFFFF, text);
       left += share;
     }
   }
@@ -132,7 +162,10 @@ static void draw_legend(struct gnuplot *g, const struct result_view *v) {
 
 static int draw(const struct plot_input *in, struct gnuplot *g, struct err *err) {
   struct result_view v;
-  if (result_view_read(&v, in->path, err) < 0)
+  struct published published[PUBLISHED_MAX];
+  int n_published = 0;
+  if (result_view_read(&v, in->path, err) < 0 ||
+      (in->published && published_read(published, &n_published, in->published, &v, err) < 0))
     return -1;
   double names = 0.04 + 0.0088 * fmin(20, (double)v.longest_name);
   double middle = names + (0.97 - names) * 0.44;
@@ -144,9 +177,14 @@ static int draw(const struct plot_input *in, struct gnuplot *g, struct err *err)
       v.n - 0.4);
   write_policy_names(g->script, &v);
   fprintf(g->script, "set lmargin screen %.4f\nset rmargin screen %.4f\n", names, middle);
-  draw_throughput(g, &v);
+  draw_throughput(g, &v, published, n_published);
   fprintf(g->script, "set lmargin screen %.4f\nset rmargin screen 0.97\n", middle + 0.03);
   draw_legend(g, &v);
+  if (n_published > 0)
+    fprintf(
+        g->script,
+        "set label '\xe2\x97\x86 published, \xc3\x97 in brackets' at screen %.4f,0.842 right textcolor rgb '#%06X'\n",
+        middle, COLOUR_FAINT);
   draw_shares(g, &v);
   fputs("unset multiplot\n", g->script);
   return 0;
@@ -156,5 +194,6 @@ const struct plot plot_speedup = {
     .name = "speedup",
     .help = "tokens/s and speedup of every policy, and the shares of its GPUs' time",
     .input = "a result of dcpsim simulate --json",
+    .takes = PLOT_PUBLISHED,
     .draw = draw,
 };

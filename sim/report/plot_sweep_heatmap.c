@@ -92,7 +92,7 @@ static void write_cells(struct gnuplot *g, const struct sweep_view *v, const str
   for (size_t c = 0; c < nx * ny && numbers; c++) {
     if (isnan(cells[c].speedup))
       continue;
-    unsigned ink = colour_is_light(colour_at((cells[c].speedup - low) / (high - low))) ? COLOUR_TEXT : 0xFFFFFF;
+    unsigned ink = colour_is_light(colour_at((cells[c].speedup - low) / (high - low))) ? COLOUR_ON_LIGHT : 0xFFFFFF;
     snprintf(text, sizeof text, "%.2fx%s%.20s", cells[c].speedup, names ? " " : "",
              names ? v->policies[cells[c].policy] : "");
     gnuplot_label(g, (double)(c % nx), (double)(c / nx), "center", ink, text);

@@ -3,9 +3,11 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "sim/base/json.h"
+#include "sim/base/number_text.h"
 #include "sim/report/gnuplot.h"
 
 const struct share_style share_styles[SHARES] = {
@@ -19,32 +21,19 @@ const struct share_style share_styles[SHARES] = {
     [SHARE_IDLE] = {"idle", "idle", COLOUR_GREY},
 };
 
-const char *grouped_digits(int64_t v, char *buf) {
-  char digits[24];
-  int n = snprintf(digits, sizeof digits, "%" PRId64, v), at = 0;
-  for (int i = 0; i < n; i++) {
-    if (i > 0 && (n - i) % 3 == 0 && digits[i - 1] != '-')
-      buf[at++] = ',';
-    buf[at++] = digits[i];
-  }
-  buf[at] = '\0';
-  return buf;
-}
-
 static int read_subtitle(const struct json_doc *doc, struct result_view *v, struct err *err) {
   json_t *trace;
   const char *name, *model, *cluster;
-  int64_t samples, gpus;
-  char digits[32];
+  int64_t samples;
   if (json_get_object(doc, doc->root, "trace", true, &trace, err) < 0 ||
       json_get_string(doc, trace, "name", true, &name, err) < 0 ||
       json_get_int(doc, trace, "samples", true, 0, INT64_MAX, &samples, err) < 0 ||
       json_get_string(doc, doc->root, "model", true, &model, err) < 0 ||
       json_get_string(doc, doc->root, "cluster", true, &cluster, err) < 0 ||
-      json_get_int(doc, doc->root, "gpus", true, 1, INT64_MAX, &gpus, err) < 0)
+      json_get_int(doc, doc->root, "gpus", true, 1, INT64_MAX, &v->gpus, err) < 0)
     return -1;
   snprintf(v->subtitle, sizeof v->subtitle, "%.80s (%s samples) on %.48s, %.48s (%" PRId64 " GPUs)", name,
-           grouped_digits(samples, digits), model, cluster, gpus);
+           grouped_text(samples).text, model, cluster, v->gpus);
   return 0;
 }
 
@@ -66,6 +55,23 @@ static void read_interval(const json_t *policy, struct result_policy *p) {
   p->speedup_high = json_is_number(high) ? json_number_value(high) : p->speedup;
 }
 
+static int read_histogram(const struct json_doc *doc, const json_t *policy, struct result_policy *p, struct err *err) {
+  json_t *histogram = NULL;
+  const char *key;
+  json_t *value;
+  if (json_get_object(doc, policy, "sp_histogram", false, &histogram, err) < 0)
+    return -1;
+  json_object_foreach(histogram, key, value) {
+    char *end;
+    long sp = strtol(key, &end, 10);
+    if (*end || sp < 1 || sp >= 1L << RESULT_MAX_SPS || (sp & (sp - 1)) != 0)
+      return json_error(doc, value, err, "'sp_histogram': an SP degree is a power of two, got '%.40s'", key);
+    if (json_get_double(doc, histogram, key, true, 0, 1, &p->sp_frac[ilogb((double)sp)], err) < 0)
+      return -1;
+  }
+  return 0;
+}
+
 static int read_policy(const struct json_doc *doc, const json_t *policy, struct result_policy *p, struct err *err) {
   const char *name;
   if (!json_is_object(policy))
@@ -75,7 +81,7 @@ static int read_policy(const struct json_doc *doc, const json_t *policy, struct 
       json_get_double(doc, policy, "speedup", true, 0, 1e300, &p->speedup, err) < 0 ||
       json_get_double(doc, policy, "padding_frac", true, 0, 1, &p->padding_frac, err) < 0 ||
       json_get_double(doc, policy, "imbalance_frac", true, 0, 1, &p->imbalance_frac, err) < 0 ||
-      read_share(doc, policy, p, err) < 0)
+      read_share(doc, policy, p, err) < 0 || read_histogram(doc, policy, p, err) < 0)
     return -1;
   snprintf(p->name, sizeof p->name, "%s", name);
   read_interval(policy, p);

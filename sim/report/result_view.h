@@ -24,6 +24,7 @@ struct share_style {
 extern const struct share_style share_styles[SHARES];
 
 #define RESULT_MAX_POLICIES 32
+#define RESULT_MAX_SPS 24 /* SP degrees 2^0 to 2^23 */
 
 struct result_policy {
   char name[64];
@@ -31,18 +32,17 @@ struct result_policy {
   double speedup_low, speedup_high; /* equal to speedup when there is no interval */
   double padding_frac, imbalance_frac;
   double share[SHARES];
+  double sp_frac[RESULT_MAX_SPS]; /* of the real tokens, by log2 of the SP degree; all 0 when there is no histogram */
 };
 
 struct result_view {
   char subtitle[256]; /* "wikipedia (1,000,000 samples) on llama2-7b, h200_8x4 (32 GPUs)" */
+  int64_t gpus;
   struct result_policy policies[RESULT_MAX_POLICIES];
   int n;
   size_t longest_name; /* bytes */
 };
 
 int result_view_read(struct result_view *v, const char *path, struct err *err);
-
-/* 1234567 as "1,234,567"; buf of at least 32 bytes. */
-const char *grouped_digits(int64_t v, char *buf);
 
 #endif

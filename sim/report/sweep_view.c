@@ -1,54 +1,23 @@
 #include "sim/report/sweep_view.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/base/units.h"
+#include "sim/report/csv_line.h"
 
 #define MAX_CELLS 256
 #define MAX_VALUES 4096 /* of one field: more cannot be drawn */
 
 /* Where the columns are. */
 struct columns {
-  int policy, speedup, tokens_per_s, steps, n;
+  int policy, speedup, tokens_per_s, tokens_per_s_per_gpu, imbalance_frac, steps, n;
 };
 
-/* Splits a line in place; unquotes. The number of cells, at most MAX_CELLS. */
-static int split(char *line, char **cells) {
-  int n = 0;
-  char *p = line;
-  line[strcspn(line, "\r\n")] = '\0';
-  while (n < MAX_CELLS) {
-    char *to = p;
-    bool quoted = false;
-    cells[n++] = p;
-    for (; *p && (quoted || *p != ','); p++) {
-      if (*p == '"' && quoted && p[1] == '"')
-        *to++ = *p++;
-      else if (*p == '"')
-        quoted = !quoted;
-      else
-        *to++ = *p;
-    }
-    bool last = *p == '\0';
-    *to = '\0';
-    if (last)
-      break;
-    p++;
-  }
-  return n;
-}
-
 /* ---- Header ---- */
-
-static int find_column(char *const *cells, int first, int n, const char *name) {
-  for (int i = first; i < n; i++)
-    if (strcmp(cells[i], name) == 0)
-      return i;
-  return -1;
-}
 
 static int read_header(struct sweep_view *v, const char *path, char *const *cells, int n, struct columns *c,
                        struct err *err) {
@@ -59,9 +28,11 @@ static int read_header(struct sweep_view *v, const char *path, char *const *cell
   for (; i < n && strncmp(cells[i], prefix, sizeof prefix - 1) == 0 && v->n_fields < SWEEP_VIEW_FIELDS; i++)
     v->fields[v->n_fields++].name = xstrdup(cells[i] + sizeof prefix - 1);
   *c = (struct columns){.policy = i,
-                        .speedup = find_column(cells, i, n, "speedup"),
-                        .tokens_per_s = find_column(cells, i, n, "tokens_per_s"),
-                        .steps = find_column(cells, i, n, "steps"),
+                        .speedup = csv_column(cells, n, "speedup"),
+                        .tokens_per_s = csv_column(cells, n, "tokens_per_s"),
+                        .tokens_per_s_per_gpu = csv_column(cells, n, "tokens_per_s_per_gpu"),
+                        .imbalance_frac = csv_column(cells, n, "imbalance_frac"),
+                        .steps = csv_column(cells, n, "steps"),
                         .n = n};
   if (i >= n || strcmp(cells[i], "policy") != 0 || c->speedup < 0 || c->tokens_per_s < 0 || c->steps < 0)
     return err_set(err, "'%s' is not the table of a sweep: columns are missing in its first line", path);
@@ -91,17 +62,11 @@ static int policy_index(struct sweep_view *v, const char *name) {
   return v->n_policies++;
 }
 
-static bool number_of(const char *text, double *out) {
-  char *end;
-  *out = strtod(text, &end);
-  return end != text && *end == '\0';
-}
-
 static int read_row(struct sweep_view *v, const char *path, long line, char *const *cells, int n,
                     const struct columns *c, struct err *err) {
   struct sweep_row row = {0};
-  double point, steps = 0;
-  if (n != c->n || !number_of(cells[0], &point))
+  double point, steps = 0, per_gpu = 0;
+  if (n != c->n || !csv_number(cells[0], &point))
     return err_set(err, "'%s' line %ld: not a row of the table", path, line);
   if (*cells[c->policy] == '\0') {
     v->failed++;
@@ -112,9 +77,14 @@ static int read_row(struct sweep_view *v, const char *path, long line, char *con
   row.policy = policy_index(v, cells[c->policy]);
   if (row.policy < 0)
     return err_set(err, "'%s' line %ld: more than %d policies", path, line, SWEEP_VIEW_POLICIES);
-  if (!number_of(cells[c->speedup], &row.speedup) || !number_of(cells[c->tokens_per_s], &row.tokens_per_s) ||
-      !number_of(cells[c->steps], &steps))
+  if (!csv_number(cells[c->speedup], &row.speedup) || !csv_number(cells[c->tokens_per_s], &row.tokens_per_s) ||
+      !csv_number(cells[c->steps], &steps))
     return err_set(err, "'%s' line %ld: 'speedup', 'tokens_per_s' and 'steps' must be numbers", path, line);
+  row.imbalance_frac = -1;
+  if (c->imbalance_frac >= 0 && !csv_number(cells[c->imbalance_frac], &row.imbalance_frac))
+    return err_set(err, "'%s' line %ld: 'imbalance_frac' must be a number", path, line);
+  if (c->tokens_per_s_per_gpu >= 0 && csv_number(cells[c->tokens_per_s_per_gpu], &per_gpu) && per_gpu > 0)
+    row.gpus = llround(row.tokens_per_s / per_gpu);
   for (int i = 0; i < v->n_fields; i++) {
     row.value[i] = value_index(&v->fields[i], cells[2 + i]);
     if (row.value[i] < 0)
@@ -136,7 +106,7 @@ static int read_rows(struct sweep_view *v, const char *path, FILE *file, struct 
   while (rc == 0 && (size = getline(&line, &cap, file)) > 0) {
     if (line[size - 1] != '\n') /* torn: its point is not finished */
       break;
-    int n = split(line, cells);
+    int n = csv_split(line, cells, MAX_CELLS);
     number++;
     rc = number == 1 ? read_header(v, path, cells, n, &c, err) : read_row(v, path, number, cells, n, &c, err);
   }
@@ -187,7 +157,7 @@ static void sort_values(struct sweep_view *v, int field, int *place) {
   double *keys = xmalloc(size_mul(f->n, sizeof *keys)), number;
   bool numbers = true;
   for (size_t i = 0; i < f->n; i++)
-    numbers = numbers && number_of(f->values[i], &number);
+    numbers = numbers && csv_number(f->values[i], &number);
   for (size_t i = 0; i < f->n; i++)
     keys[i] = numbers ? strtod(f->values[i], NULL) : (double)v->n_rows;
   for (size_t r = v->n_rows; r-- > 0 && !numbers;)

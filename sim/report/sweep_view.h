@@ -1,5 +1,5 @@
-/* sweep_view.h: what plots need of the table of a sweep (docs/FORMATS.md): swept fields, policies and two numbers a
- * row. */
+/* sweep_view.h: what plots need of the table of a sweep (docs/FORMATS.md): swept fields, policies and a few
+ * numbers a row. */
 #ifndef SIM_REPORT_SWEEP_VIEW_H
 #define SIM_REPORT_SWEEP_VIEW_H
 #include <stdbool.h>
@@ -25,6 +25,8 @@ struct sweep_row {
   int policy;
   int value[SWEEP_VIEW_FIELDS]; /* index into the field's values */
   double speedup, tokens_per_s;
+  double imbalance_frac; /* -1: the table has no such column */
+  int64_t gpus;          /* tokens/s over tokens/s per GPU; 0: the table does not tell */
 };
 
 struct sweep_view {

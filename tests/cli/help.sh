@@ -29,7 +29,7 @@ refuses() {
 
 says 'usage: dcpsim COMMAND' --help
 says 'dcpsim [0-9]' --version
-for command in simulate plan check trace plot list calibrate; do
+for command in simulate plan check trace plot report list calibrate; do
   says "usage: dcpsim $command" "$command" --help
 done
 says '--tokens-per-step N' simulate --help
@@ -39,6 +39,9 @@ says '--profile FILE' plan --help
 for kind in policies models clusters traces params formats plots; do
   says '[a-z]' list "$kind"
 done
+says '--published CSV' plot --help
+says step_times list plots
+says 'RESULT\.\.\. -o FILE.html' report --help
 says dcp_rebalance list policies
 says llama2-7b list models
 says h200_8x4 list clusters

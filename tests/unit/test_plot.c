@@ -13,7 +13,8 @@
 #define RESULT_TAIL                                                                                                    \
   ",\"samples\":5,\"tokens\":10},\"model\":\"m\",\"cluster\":\"h200_8x4\",\"gpus\":32,\"policies\":["                  \
   "{\"name\":\"'`touch x`%n%s\",\"tokens_per_s\":1234.5,\"speedup\":1,\"speedup_interval\":null,\"padding_frac\":0.1," \
-  "\"imbalance_frac\":0.3,\"share\":{\"compute\":0.4,\"padding\":0.1,\"recompute\":0.1,\"sp_exchange\":0.1,"           \
+  "\"imbalance_frac\":0.3,\"sp_histogram\":{\"8\":1.0},\"share\":{\"compute\":0.4,\"padding\":0.1,\"recompute\":0.1,"  \
+  "\"sp_exchange\":0.1,"                                                                                               \
   "\"grad_sync\":0.1,\"optimizer\":0,\"host\":0.1,\"idle\":0.1}},"                                                     \
   "{\"name\":\"dcp\",\"tokens_per_s\":2500,\"speedup\":2.0,\"speedup_interval\":[1.9,2.2],\"padding_frac\":0,"         \
   "\"imbalance_frac\":0,\"share\":{\"compute\":1,\"padding\":0,\"recompute\":0,\"sp_exchange\":0,"                     \
@@ -113,10 +114,10 @@ static void draw(const char *kind, const struct plot_input *in) {
 }
 
 Test(plot, result_plots_of_a_hostile_trace_are_harmless) {
-  static const char *const kinds[] = {"speedup", "imbalance"};
+  static const char *const kinds[] = {"speedup", "imbalance", "sp_histogram"};
   struct plot_input in = {.path = in_path};
   write_file(RESULT_HEAD "\"a\\\"; system(\\\"touch x\\\").csv <&>\"" RESULT_TAIL);
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 3; i++) {
     draw(kinds[i], &in);
     char *text = read_out();
     expect_xml(text);
@@ -180,7 +181,7 @@ Test(plot, refusals_leave_no_file) {
   struct err err = {0};
   struct plot_input in = {.path = in_path};
   cr_assert_null(plot_find("speedups", &err));
-  cr_assert(err.usage && strstr(err.msg, "speedup, imbalance, lengths, timeline"), "%s", err.msg);
+  cr_assert(err.usage && strstr(err.msg, "speedup, imbalance, imbalance_gpus, step_times"), "%s", err.msg);
   err = (struct err){0};
   cr_assert_eq(plot_draw(plot_find("speedup", NULL), &in, "/tmp/x.jpeg", &err), -1);
   cr_assert(err.usage && strstr(err.msg, ".svg, .png or .pdf"), "%s", err.msg);

@@ -1,6 +1,6 @@
-/* number_text.h: numbers for tables. */
-#ifndef SIM_CLI_NUMBER_TEXT_H
-#define SIM_CLI_NUMBER_TEXT_H
+/* number_text.h: numbers for tables and pages. */
+#ifndef SIM_BASE_NUMBER_TEXT_H
+#define SIM_BASE_NUMBER_TEXT_H
 #include <stdint.h>
 
 struct number_text {

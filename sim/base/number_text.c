@@ -1,4 +1,4 @@
-#include "sim/cli/number_text.h"
+#include "sim/base/number_text.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,0 +1,13 @@
+/* csv_line.h: the lines of a CSV file, taken apart. Quotes as RFC 4180, but no line breaks inside them. */
+#ifndef SIM_REPORT_CSV_LINE_H
+#define SIM_REPORT_CSV_LINE_H
+#include <stdbool.h>
+
+/* Splits a line in place and unquotes; cells point into it. The number of cells, at most `max`. */
+int csv_split(char *line, char **cells, int max);
+/* The first cell that equals `name`; -1: none. */
+int csv_column(char *const *cells, int n, const char *name);
+/* The whole cell is a number. */
+bool csv_number(const char *text, double *out);
+
+#endif
