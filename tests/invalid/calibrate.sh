@@ -40,8 +40,8 @@ printf 'op,dtype,m,n,k,time_s\ngemm,bf16,4096,4096,4096,2e-4\n' >"$work/good.csv
 printf 'op,dtype,m,n,k,time_s\ngemm,bf16,4096,x,4096,2e-4\n' >"$work/bad.csv"
 printf 'op,dtype,m,n,k,time_s\ngemm,fp8,1,1,1,2e-4\n' >"$work/fp8.csv"
 
-refuse 2 'a command is missing (import, fit, check or report'
-refuse 2 "no command 'nope' (import, fit, check or report" nope
+refuse 2 'a command is missing (run, import, fit, check or report'
+refuse 2 "no command 'nope' (run, import, fit, check or report" nope
 refuse 2 'what is it? (nccl-tests or csv' import
 refuse 2 "no format 'nccl' (nccl-tests or csv" import nccl "$work/good.csv"
 
