@@ -400,9 +400,11 @@ static bool is_help(const char *s) { return strcmp(s, "--help") == 0 || strcmp(s
 static int unknown(int argc, char **argv, struct err *err) {
   const char *name = argc > 1 ? argv[1] : "", *kind = argc > 2 ? argv[2] : "";
   if (!*name)
-    return err_usage(err, "calibrate: a command is missing (run, import, fit, check or report; dcpsim calibrate --help)");
+    return err_usage(err,
+                     "calibrate: a command is missing (run, import, fit, check or report; dcpsim calibrate --help)");
   if (strcmp(name, "import") != 0)
-    return err_usage(err, "calibrate: no command '%s' (run, import, fit, check or report; dcpsim calibrate --help)", name);
+    return err_usage(err, "calibrate: no command '%s' (run, import, fit, check or report; dcpsim calibrate --help)",
+                     name);
   if (!*kind)
     return err_usage(err, "calibrate import: what is it? (nccl-tests or csv; dcpsim calibrate --help)");
   return err_usage(err, "calibrate import: no format '%s' (nccl-tests or csv; dcpsim calibrate --help)", kind);
