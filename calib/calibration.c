@@ -139,7 +139,6 @@ static int append(struct state *s, const struct plan_entry *e, const char *check
                               .dtype = dtype_of(s->device),
                               .shape = e->shape,
                               .summary = repeats_summarize(&s->repeats),
-                              .repeats = s->repeats.n,
                               .machine = &s->machine,
                               .check = check};
   count_measured(s, e->op, &row.summary, check_error);

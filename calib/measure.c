@@ -273,10 +273,13 @@ int measure_time(struct measure *m, const struct measured_op *op, const int64_t 
     if (m->options.stop && atomic_load(m->options.stop) && out->n > 0)
       break;
     const int64_t begin_ns = wall_clock_ns();
-    if ((!turn.overflows && flush(m, err)) || time_calls(m, &turn, next, calls, &time_s, err))
+    if (!turn.overflows && (flush(m, err) || device_wait(m->device, NULL, err)))
+      return -1;
+    const long before = repeats_interruptions();
+    if (time_calls(m, &turn, next, calls, &time_s, err))
       return -1;
     next = (next + calls) % turn.n;
-    repeats_add(out, fmax(time_s, 1e-9), s_from_ns(wall_clock_ns() - begin_ns));
+    repeats_add(out, fmax(time_s, 1e-9), s_from_ns(wall_clock_ns() - begin_ns), repeats_interruptions() != before);
   }
   return 0;
 }

@@ -124,24 +124,29 @@ static int time_calls(struct communicator *c, const struct communicator_call *ca
   return 0;
 }
 
-/* The slowest member's time; what the first member spent, and whether it is to stop, decide for all. */
-static int agree(struct communicator *c, struct collective_buffers *b, double *time_s, double *spent_s, bool *stop,
-                 struct err *err) {
-  const float v[3] = {(float)*time_s, (float)*spent_s, *stop};
+struct timing {
+  double time_s, spent_s;
+  bool interrupted, stop;
+};
+
+/* The slowest member's time, and whether any was interrupted; what the first member spent, and whether it is to stop,
+ * decide for all. */
+static int agree(struct communicator *c, struct collective_buffers *b, struct timing *t, struct err *err) {
+  const float v[4] = {(float)t->time_s, (float)t->spent_s, t->interrupted, t->stop};
   float *all = xcalloc((size_t)c->ranks, sizeof v);
-  int rc = collective_gather(c, b, v, 3, all, err);
-  for (int r = 0; r < c->ranks && rc == 0; r++)
-    *time_s = r == 0 ? (double)all[0] : fmax(*time_s, (double)all[3 * r]);
-  *spent_s = (double)all[1];
-  *stop = all[2] != 0;
+  int rc = collective_gather(c, b, v, 4, all, err);
+  *t = (struct timing){0, (double)all[1], false, all[3] != 0};
+  for (int r = 0; r < c->ranks && rc == 0; r++) {
+    t->time_s = fmax(t->time_s, (double)all[4 * r]);
+    t->interrupted = t->interrupted || all[4 * r + 2] != 0;
+  }
   free(all);
   return rc;
 }
 
 int collective_time(struct communicator *c, struct collective_buffers *b, const struct collective_shape *shape,
                     const struct measure_options *options, struct repeats *out, struct err *err) {
-  double time_s = 0, spent_s = 0;
-  bool stop = false;
+  struct timing t = {0, 0, false, false};
   out->n = 0;
   out->spent_s = 0;
   if (resize(c, b, shape->bytes, err))
@@ -151,20 +156,22 @@ int collective_time(struct communicator *c, struct collective_buffers *b, const 
   if (device_run(c->device, &clear, err))
     return -1;
   for (int warm = 0; warm < 3; warm++)
-    if (time_calls(c, &call, 1, &time_s, err))
+    if (time_calls(c, &call, 1, &t.time_s, err))
       return -1;
-  if (agree(c, b, &time_s, &spent_s, &stop, err))
+  if (agree(c, b, &t, err))
     return -1;
-  const int calls = (int)fmin(CALLS_MAX, fmax(1, ceil(REPETITION_S / fmax(time_s, 1e-9))));
-  while (!repeats_enough(out, options->confidence_frac, options->shape_limit_s) && (!stop || out->n == 0)) {
+  const int calls = (int)fmin(CALLS_MAX, fmax(1, ceil(REPETITION_S / fmax(t.time_s, 1e-9))));
+  while (!repeats_enough(out, options->confidence_frac, options->shape_limit_s) && (!t.stop || out->n == 0)) {
     const int64_t begin_ns = wall_clock_ns();
-    if (time_calls(c, &call, calls, &time_s, err))
+    const long before = repeats_interruptions();
+    if (time_calls(c, &call, calls, &t.time_s, err))
       return -1;
-    spent_s = s_from_ns(wall_clock_ns() - begin_ns);
-    stop = options->stop && atomic_load(options->stop);
-    if (agree(c, b, &time_s, &spent_s, &stop, err))
+    t.interrupted = repeats_interruptions() != before;
+    t.spent_s = s_from_ns(wall_clock_ns() - begin_ns);
+    t.stop = options->stop && atomic_load(options->stop);
+    if (agree(c, b, &t, err))
       return -1;
-    repeats_add(out, fmax(time_s, 1e-9), spent_s);
+    repeats_add(out, fmax(t.time_s, 1e-9), t.spent_s, t.interrupted);
   }
   return 0;
 }

@@ -131,7 +131,7 @@ int run_file_append(struct run_file *f, const struct run_row *row, struct err *e
   put_number(out, row->summary.median_s, "%.6g");
   put_number(out, row->summary.spread_frac, "%.3g");
   put_number(out, row->summary.confidence_frac, "%.3g");
-  fprintf(out, "%zu", row->repeats);
+  fprintf(out, "%zu", row->summary.used);
   const char *const fields[] = {row->machine->device,
                                 row->machine->driver,
                                 row->machine->library,

@@ -20,7 +20,6 @@ struct run_row {
   const char *dtype;
   const int64_t *shape;
   struct repeats_summary summary;
-  size_t repeats;
   const struct machine *machine;
   const char *check; /* "exact", or the error of the check */
 };

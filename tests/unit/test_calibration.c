@@ -118,7 +118,7 @@ Test(calibration, names_of_operations) {
 Test(calibration, statistics) {
   struct repeats r = {.n = 0};
   for (int i = 0; i < 9; i++)
-    repeats_add(&r, 1 + 0.01 * ((i * 5) % 9), 0.1); /* 1.00 .. 1.08 in some order */
+    repeats_add(&r, 1 + 0.01 * ((i * 5) % 9), 0.1, false); /* 1.00 .. 1.08 in some order */
   const struct repeats_summary s = repeats_summarize(&r);
   cr_expect_float_eq(s.median_s, 1.04, 1e-12);
   cr_expect_float_eq(s.spread_frac, 0.04 / 1.04, 1e-9);
@@ -126,16 +126,24 @@ Test(calibration, statistics) {
   cr_expect(repeats_enough(&r, 0.03, 100) && !repeats_enough(&r, 0.028, 100) && repeats_enough(&r, 0.028, 0.85));
 
   struct repeats few = {.n = 0};
-  repeats_add(&few, 1, 10);
-  repeats_add(&few, 1, 10);
+  repeats_add(&few, 1, 10, false);
+  repeats_add(&few, 1, 10, false);
   cr_expect(!repeats_enough(&few, 1, 1), "three at least, however long");
-  repeats_add(&few, 1, 10);
+  repeats_add(&few, 1, 10, false);
   cr_expect(repeats_enough(&few, 1, 1));
   cr_expect_float_eq(repeats_summarize(&few).confidence_frac, 0, 1e-15);
 
+  for (int i = 0; i < 3; i++) /* interrupted ones do not count where there are others, but do where there are none */
+    repeats_add(&few, 5, 10, true);
+  cr_expect(repeats_summarize(&few).used == 3 && repeats_summarize(&few).median_s == 1);
+  struct repeats busy = {.n = 0};
+  for (int i = 0; i < 6; i++)
+    repeats_add(&busy, i < 4 ? 5 : 1, 10, i < 4);
+  cr_expect(repeats_summarize(&busy).used == 6 && repeats_summarize(&busy).median_s == 5);
+
   struct repeats full = {.n = 0};
   while (full.n < REPEATS_MAX)
-    repeats_add(&full, full.n % 2 ? 1 : 9, 0);
+    repeats_add(&full, full.n % 2 ? 1 : 9, 0, false);
   cr_expect(repeats_enough(&full, 1e-9, 1e9));
 }
 
@@ -203,7 +211,7 @@ static const struct machine machine = {"a, \"b\" device", "1.0", "lib", "7 MHz"}
 
 static void append(struct run_file *f, int64_t m) {
   const int64_t shape[ROW_SHAPE_MAX] = {m, 64, 32};
-  const struct run_row row = {ROW_OP_GEMM, "fp32", shape, {1e-3 * (double)m, 0.01, 0.005}, 7, &machine, "1e-07"};
+  const struct run_row row = {ROW_OP_GEMM, "fp32", shape, {7, 1e-3 * (double)m, 0.01, 0.005}, &machine, "1e-07"};
   cr_assert(run_file_append(f, &row, &error) == 0, "%s", error.msg);
 }
 
