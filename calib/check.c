@@ -11,7 +11,26 @@
 
 /* ---- Prediction of one row ---- */
 
-static bool is_half(const char *dtype) { return strcmp(dtype, "bf16") == 0 || strcmp(dtype, "fp16") == 0; }
+/* Whether a row is of the elements that the parameters are for. */
+static bool fits_elements(const struct params *p, const char *dtype) {
+  if (params_element_bytes(p) == 4)
+    return strcmp(dtype, "fp32") == 0;
+  return strcmp(dtype, "bf16") == 0 || strcmp(dtype, "fp16") == 0;
+}
+
+static double varlen_s(const struct params *p, const struct row *row) {
+  const int64_t *s = row->shape, batch = s[SHAPE_BATCH];
+  uint32_t *lengths = xcalloc((size_t)batch, sizeof *lengths);
+  for (int64_t i = 0; i < batch; i++)
+    lengths[i] = (uint32_t)row_varlen_length(s[SHAPE_SEQLEN], batch, i);
+  const double time = row->op == ROW_OP_ATTENTION_VARLEN_FORWARD
+                          ? attention_varlen_forward_time_s(p, s[SHAPE_CAUSAL] != 0, lengths, batch, s[SHAPE_HEADS],
+                                                            s[SHAPE_KV_HEADS], s[SHAPE_HEAD_DIM])
+                          : attention_varlen_backward_time_s(p, s[SHAPE_CAUSAL] != 0, lengths, batch, s[SHAPE_HEADS],
+                                                             s[SHAPE_KV_HEADS], s[SHAPE_HEAD_DIM]);
+  free(lengths);
+  return time;
+}
 
 static double attention_s(const struct params *p, const struct rows *rows, size_t i) {
   const struct row *row = &rows->v[i];
@@ -31,10 +50,31 @@ static double attention_s(const struct params *p, const struct rows *rows, size_
   return row->op == ROW_OP_ATTENTION_BACKWARD ? backward : backward + attention_forward_time_s(p, &shape);
 }
 
-static double norm_s(const struct params *p, const struct row *row) {
-  bool is_forward = row->op == ROW_OP_RMSNORM || row->op == ROW_OP_LAYERNORM;
-  double values = (is_forward ? 2 : 3) * (double)row->shape[SHAPE_ROWS] * (double)row->shape[SHAPE_HIDDEN];
-  return memory_time_s(p, MEMORY_CONTIGUOUS, 2 * values);
+static double memory_s(const struct params *p, const struct row *row) {
+  const struct memory_traffic traffic = row_memory_traffic(row->op);
+  return memory_time_s(p, traffic.class,
+                       2 * traffic.values * (double)row->shape[SHAPE_ROWS] * (double)row->shape[SHAPE_HIDDEN]);
+}
+
+struct memory_traffic row_memory_traffic(enum row_op op) {
+  static const struct memory_traffic all[ROW_OPS] = {
+      [ROW_OP_RMSNORM] = {MEMORY_CONTIGUOUS, 2},
+      [ROW_OP_RMSNORM_BACKWARD] = {MEMORY_CONTIGUOUS, 3},
+      [ROW_OP_LAYERNORM] = {MEMORY_CONTIGUOUS, 2},
+      [ROW_OP_LAYERNORM_BACKWARD] = {MEMORY_CONTIGUOUS, 3},
+      [ROW_OP_RESIDUAL] = {MEMORY_CONTIGUOUS, 3},
+      [ROW_OP_SWIGLU] = {MEMORY_CONTIGUOUS, 3},
+      [ROW_OP_SWIGLU_BACKWARD] = {MEMORY_CONTIGUOUS, 5},
+      [ROW_OP_GELU] = {MEMORY_CONTIGUOUS, 2},
+      [ROW_OP_GELU_BACKWARD] = {MEMORY_CONTIGUOUS, 3},
+      [ROW_OP_MODULATE] = {MEMORY_BROADCAST, 2},
+      [ROW_OP_PERMUTE] = {MEMORY_PERMUTE, 2},
+      [ROW_OP_BIAS_BACKWARD] = {MEMORY_REDUCTION, 1},
+      [ROW_OP_PERMUTE_ADD] = {MEMORY_MIXED, 3},
+      [ROW_OP_ADAMW] = {MEMORY_OPTIMIZER, 15},
+  };
+  ASSERT(row_op_class(op) == ROW_MEMORY);
+  return all[op];
 }
 
 static double collective_s(const struct row_predictor *p, const struct row *row, const char **why_not) {
@@ -56,8 +96,8 @@ static double collective_s(const struct row_predictor *p, const struct row *row,
     *why_not = "there are too many nodes";
   if (*why_not)
     return 0;
-  return collective_cost(p->params, p->cluster, kinds[row->op], (int)ranks, (int)nodes, (double)row->shape[SHAPE_BYTES])
-      .time_s;
+  const double bytes = (double)row->shape[SHAPE_BYTES] * 2 / params_element_bytes(p->params);
+  return collective_cost(p->params, p->cluster, kinds[row->op], (int)ranks, (int)nodes, bytes).time_s;
 }
 
 double row_predict_s(const struct row_predictor *p, const struct rows *rows, size_t i, const char **why_not) {
@@ -66,14 +106,19 @@ double row_predict_s(const struct row_predictor *p, const struct rows *rows, siz
   *why_not = NULL;
   if (class == ROW_COLLECTIVE)
     return collective_s(p, row, why_not);
-  if (!is_half(row->dtype)) {
-    *why_not = "only bf16 and fp16 are modelled";
+  if (!fits_elements(p->params, row->dtype)) {
+    *why_not =
+        params_element_bytes(p->params) == 4 ? "these parameters are for fp32" : "only bf16 and fp16 are modelled";
     return 0;
   }
+  if (row->op == ROW_OP_ATTENTION_VARLEN_FORWARD || row->op == ROW_OP_ATTENTION_VARLEN_BACKWARD)
+    return varlen_s(p->params, row);
   if (class == ROW_ATTENTION)
     return attention_s(p->params, rows, i);
-  if (class == ROW_NORM)
-    return norm_s(p->params, row);
+  if (class == ROW_MEMORY)
+    return memory_s(p->params, row);
+  if (row->op == ROW_OP_GEMM_WGRAD)
+    return gemm_wgrad_time_s(p->params, row->shape[SHAPE_M], row->shape[SHAPE_N], row->shape[SHAPE_K]);
   return gemm_time_s(p->params, row->shape[SHAPE_M], row->shape[SHAPE_N], row->shape[SHAPE_K]);
 }
 

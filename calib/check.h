@@ -6,9 +6,12 @@
  * - attention_forward: rows with a `library` are kernels as training runs them; rows without are what the shipped
  * tables measured, which includes the write of keys and values into a paged cache (attention_forward_row_time_s).
  * - attention_forward_backward: the sum of both.
- * - norms: one contiguous pass over m x n elements: 2 values forward (read, write), 3 backward (read two, write one).
- * - collectives: on `cluster`, as many GPUs and nodes as the row says; data type does not matter, bytes do.
- * Not predicted, and counted: gemm, attention and norms of a data type other than bf16 or fp16; broadcast, reduce,
+ * - attention_varlen_*: the pack of rows.h. gemm_wgrad: as a weight gradient.
+ * - what memory bounds: one pass of the operation's class and values (row_memory_traffic), 2 bytes each.
+ * - collectives: on `cluster`, as many GPUs and nodes as the row says; data type does not matter, bytes do. Under
+ *   parameters for 4-byte elements they are halved, as the models count 2 bytes an element.
+ * Not predicted, and counted: gemm, attention and norms of a data type other than bf16 or fp16 (fp32 under
+ * parameters for 4-byte elements); broadcast, reduce,
  * gather and scatter; ranks that do not fill their nodes evenly. */
 #ifndef CALIB_CHECK_H
 #define CALIB_CHECK_H
@@ -17,6 +20,7 @@
 #include "calib/rows.h"
 #include "calib/warning.h"
 #include "models/hardware.h"
+#include "models/operation.h"
 #include "models/params.h"
 
 struct row_predictor {
@@ -26,6 +30,14 @@ struct row_predictor {
 
 /* Seconds of row `i`, or 0 and *why_not: a static reason. */
 double row_predict_s(const struct row_predictor *p, const struct rows *rows, size_t i, const char **why_not);
+
+/* What one of its m x n outputs moves: values of 2 bytes, read and written. adamw: 15 (gradient, master, two moments in
+ * fp32, the weight). */
+struct memory_traffic {
+  enum memory_class class;
+  double values;
+};
+struct memory_traffic row_memory_traffic(enum row_op op);
 
 struct check_group {
   enum row_op op;

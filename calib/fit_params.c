@@ -21,7 +21,9 @@ bool fit_uses(const struct fit_source *source, const struct fit_rows *rows, size
   const bool collective = row_op_class(file->v[i].op) == ROW_COLLECTIVE;
   if (rows->skip && rows->skip[f] && rows->skip[f][i])
     return false;
-  if (!collective && strcmp(dtype, "bf16") != 0 && strcmp(dtype, "fp16") != 0)
+  const bool is_element = source->element_bytes == 4 ? strcmp(dtype, "fp32") == 0
+                                                     : strcmp(dtype, "bf16") == 0 || strcmp(dtype, "fp16") == 0;
+  if (!collective && !is_element)
     return false;
   return column < 0 || strstr(table_field(&file->table, i, column), source->device);
 }
@@ -55,9 +57,11 @@ static void take_default(char **section, const struct fit_source *source, const 
 int fit_update(struct fit_sections *sections, int which, const struct fit_source *source,
                const struct json_doc *constants, struct err *err) {
   gsl_set_error_handler_off();
-  if (which & SECTION_GEMM && replace(&sections->gemm, fit_gemm(source, constants, err)))
+  if (which & SECTION_GEMM && replace(&sections->gemm, source->measured ? fit_measured_gemm(source, constants, err)
+                                                                        : fit_gemm(source, constants, err)))
     return -1;
-  if (which & SECTION_ATTENTION && replace(&sections->attention, fit_attention(source, err)))
+  if (which & SECTION_ATTENTION && replace(&sections->attention, source->measured ? fit_measured_attention(source, err)
+                                                                                  : fit_attention(source, err)))
     return -1;
   if (which & SECTION_NETWORK && replace(&sections->network, fit_network(source, constants, err)))
     return -1;
@@ -83,11 +87,16 @@ char *fit_text(const struct fit_sections *sections, const struct fit_source *sou
   size_t size;
   FILE *out = open_memstream(&text, &size);
   ASSERT(out);
-  fprintf(out, "{\n  \"schema\": \"dcpsim.params/1\",\n  \"gpu\": \"%s\",\n  \"source\": ", source->device);
+  fprintf(out, "{\n  \"schema\": \"dcpsim.params/1\",\n  \"gpu\": \"%s\",\n", source->device);
+  if (source->element_bytes == 4)
+    fprintf(out, "  \"element_bytes\": 4,\n");
+  fprintf(out, "  \"source\": ");
   for (size_t i = 0; i < 1 + sizeof copied / sizeof *copied; i++) {
     const char *key = i == 0 ? "source" : copied[i - 1];
-    char *value =
-        json_dumps(json_object_get(constants->root, key), JSON_ENCODE_ANY | JSON_INDENT(2) | JSON_REAL_PRECISION(12));
+    char *value = source->measured && strcmp(key, "memory_bound") == 0
+                      ? fit_measured_memory(source, constants)
+                      : json_dumps(json_object_get(constants->root, key),
+                                   JSON_ENCODE_ANY | JSON_INDENT(2) | JSON_REAL_PRECISION(12));
     if (i > 0)
       fprintf(out, "  \"%s\": ", key);
     number_list_indent(out, value ? value : "null", 2);
@@ -253,13 +262,23 @@ static int check_fit(struct check *check, const char *text, const struct fit_sou
   return rc;
 }
 
+static int sections_with_rows(const struct fit_source *s) {
+  static const int of_class[ROW_CLASSES] = {
+      [ROW_GEMM] = SECTION_GEMM, [ROW_ATTENTION] = SECTION_ATTENTION, [ROW_COLLECTIVE] = SECTION_NETWORK};
+  int which = 0;
+  for (size_t f = 0; f < s->own.n_files; f++)
+    for (size_t i = 0; i < s->own.files[f].table.n_rows; i++)
+      which |= of_class[row_op_class(s->own.files[f].v[i].op)];
+  return which;
+}
+
 int fit_write(FILE *out, const struct fit_source *source, const struct json_doc *constants,
               const struct warning_sink *warnings, struct err *err) {
   struct fit_sections sections = {NULL, NULL, NULL};
   struct check check = {0};
   char *text = NULL, *words = NULL;
   int rc = -1;
-  if (fit_update(&sections, SECTION_ALL, source, constants, err))
+  if (fit_update(&sections, source->defaults ? sections_with_rows(source) : SECTION_ALL, source, constants, err))
     goto out;
   text = fit_text(&sections, source, constants, "{}");
   if (check_fit(&check, text, source, warnings, err))

@@ -32,13 +32,23 @@ struct fit_source {
   /* A parameter file (root object) that gives what has no rows: whole sections, attention masks, backward over forward.
    * NULL: rows of every operation are needed. */
   const json_t *defaults;
+  /* Set by fit_source_describe. */
+  bool measured;     /* rows of calibrate run: sections of fit_measured.c, which knows no kernels */
+  int element_bytes; /* 4: rows of fp32 (a CPU); else 2 */
 };
+
+/* Finds out whether the own rows are of calibrate run. Error: only some are, or their data types differ. */
+int fit_source_describe(struct fit_source *source, struct err *err);
 
 /* One section of the parameter file as JSON text (malloc), without a newline at its end. NULL and an error if there are
  * too few rows of the operation. */
 char *fit_gemm(const struct fit_source *source, const struct json_doc *constants, struct err *err);
 char *fit_attention(const struct fit_source *source, struct err *err);
 char *fit_network(const struct fit_source *source, const struct json_doc *constants, struct err *err);
+/* The same from rows of calibrate run; classes of memory without rows come from the constants. */
+char *fit_measured_gemm(const struct fit_source *source, const struct json_doc *constants, struct err *err);
+char *fit_measured_attention(const struct fit_source *source, struct err *err);
+char *fit_measured_memory(const struct fit_source *source, const struct json_doc *constants);
 
 /* All sections. */
 struct fit_sections {
@@ -57,7 +67,8 @@ char *fit_text(const struct fit_sections *sections, const struct fit_source *sou
 /* Reads calib/data/constants_DEVICE.json, or `path` if not NULL. */
 int fit_constants_read(struct json_doc *constants, const char *device, const char *path, struct err *err);
 
-/* Fits everything and writes the file: `out`. `about` gets rows, hashes, errors and ranges. */
+/* Fits everything (with defaults: all that has rows) and writes the file: `out`. `about` gets rows, hashes, errors and
+ * ranges. */
 int fit_write(FILE *out, const struct fit_source *source, const struct json_doc *constants,
               const struct warning_sink *warnings, struct err *err);
 

@@ -91,7 +91,7 @@ struct reader {
   struct nccl_rows *rows;
   struct run run;
   struct nccl_layout layout;
-  bool in_table;
+  bool in_table, has_header; /* a header of a table was seen */
   int64_t line, empty_rows, warnings;
 };
 
@@ -300,6 +300,21 @@ static bool is_noise(const struct nccl_tokens *t, const char *line) {
   return true;
 }
 
+static bool is_usable(const struct nccl_line *row) {
+  return (row->half[0].present && !row->half[0].problem) || (row->half[1].present && !row->half[1].problem);
+}
+
+/* Without a header a row that the usual layout makes no sense of may be of an older nccl-tests. */
+static bool read_row(const struct reader *r, struct nccl_line *row, const struct nccl_tokens *tokens) {
+  const struct nccl_layout rootless = nccl_layout_rootless();
+  struct nccl_line older;
+  if (!nccl_line_read(row, tokens, &r->layout))
+    return false;
+  if (!r->has_header && !is_usable(row) && nccl_line_read(&older, tokens, &rootless) && is_usable(&older))
+    *row = older;
+  return true;
+}
+
 static void read_line(struct reader *r, const char *line, size_t n, struct err *err) {
   struct nccl_tokens tokens;
   struct nccl_line row;
@@ -307,11 +322,11 @@ static void read_line(struct reader *r, const char *line, size_t n, struct err *
   snprintf(text, sizeof text, "%.*s", (int)(n < sizeof text ? n : sizeof text - 1), line);
   nccl_tokens_split(&tokens, line, n);
   if (nccl_layout_read(&r->layout, &tokens)) {
-    r->in_table = true;
+    r->in_table = r->has_header = true;
     return;
   }
   const char *hash = strchr(text, '#');
-  if (nccl_line_read(&row, &tokens, &r->layout)) {
+  if (read_row(r, &row, &tokens)) {
     take_row(r, &row);
     return;
   }

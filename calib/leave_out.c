@@ -70,14 +70,14 @@ static int part_of(const struct work *w, size_t f, size_t i) {
     return NOT_SCORED;
   switch (w->column->class) {
   case ROW_GEMM:
-    return GEMM;
+    return row->op == ROW_OP_GEMM ? GEMM : NOT_SCORED;
   case ROW_ATTENTION:
     if (row->op != ROW_OP_ATTENTION_FORWARD || names_library(rows, i))
       return NOT_SCORED;
     return row->shape[SHAPE_CAUSAL] ? CAUSAL : FULL;
   case ROW_COLLECTIVE:
     return row->shape[SHAPE_NODES] == 1 && row->op <= ROW_OP_SEND_RECV ? COLLECTIVES : NOT_SCORED;
-  case ROW_NORM:
+  case ROW_MEMORY:
     break;
   }
   return NOT_SCORED;

@@ -9,6 +9,20 @@
 #define MAX_BYTES (INT64_C(1) << 50)
 #define MAX_TIME_US 1e12
 
+/* Takes terminal colours ("ESC [ ... m") out of a text. */
+static void strip_colours(char *text) {
+  char *to = text;
+  for (const char *from = text; *from;) {
+    if (from[0] == '\x1b' && from[1] == '[') {
+      from += 2 + strspn(from + 2, "0123456789;");
+      from += *from != '\0';
+    } else {
+      *to++ = *from++;
+    }
+  }
+  *to = '\0';
+}
+
 void nccl_tokens_split(struct nccl_tokens *t, const char *line, size_t n) {
   t->n = 0;
   t->cut = n >= sizeof t->text;
@@ -16,6 +30,7 @@ void nccl_tokens_split(struct nccl_tokens *t, const char *line, size_t n) {
     n = sizeof t->text - 1;
   memcpy(t->text, line, n);
   t->text[n] = '\0';
+  strip_colours(t->text);
   for (char *p = t->text; *p;) {
     p += strspn(p, " \t\r|");
     if (!*p)
@@ -103,6 +118,12 @@ struct nccl_layout nccl_layout_usual(void) {
   return l;
 }
 
+struct nccl_layout nccl_layout_rootless(void) {
+  struct nccl_layout l = nccl_layout_usual();
+  memmove(l.columns + 4, l.columns + 5, (size_t)(--l.n - 4) * sizeof *l.columns);
+  return l;
+}
+
 bool nccl_layout_read(struct nccl_layout *layout, const struct nccl_tokens *t) {
   struct nccl_layout l = {.n = 0};
   int counts[NCCL_OTHER + 1] = {0}, start = 0;
@@ -139,12 +160,18 @@ static bool is_all_numbers(const struct nccl_tokens *t, int start, int n) {
   return true;
 }
 
+/* Words before a row: without a type column, whose name cannot be mistaken, no more than a prefix usually has. */
+enum { PREFIX_MAX = 12, PREFIX_TYPELESS_MAX = 3 };
+
 /* Token with which the row begins, or -1. */
 static int find_start(const struct nccl_tokens *t, const struct nccl_layout *layout) {
   int type = index_of(layout, NCCL_TYPE), size = index_of(layout, NCCL_SIZE);
-  for (int start = 0; start <= 3 && start + size < t->n; start++) {
+  const int most = type < 0 ? PREFIX_TYPELESS_MAX : PREFIX_MAX;
+  for (int start = 0; start <= most && start + size + 1 < t->n; start++) {
     if (parse_size(t->v[start + size]) < 0)
       continue;
+    if (start > PREFIX_TYPELESS_MAX && parse_size(t->v[start + size + 1]) < 0)
+      continue; /* "-e 8 -d half" of a command line */
     if (type < 0 ? is_all_numbers(t, start, layout->n) : start + type < t->n && nccl_dtype(t->v[start + type]) != NULL)
       return start;
   }

@@ -2,8 +2,8 @@
  * them (columns removed, thousands separators, Markdown).
  *
  * A table header ("#       size         count      type   redop    root     time   algbw   busbw #wrong     time ...")
- * gives the layout; without one the usual layout of nccl-tests is assumed. A row may bear a prefix of up to three words
- * (mpirun --tag-output, srun --label, container logs). */
+ * gives the layout; without one the usual layout of nccl-tests is assumed. A row may bear a prefix of words
+ * (mpirun --tag-output and --timestamp-output, srun --label, container logs, what NCCL says). */
 #ifndef CALIB_NCCL_LINE_H
 #define CALIB_NCCL_LINE_H
 #include <stdbool.h>
@@ -19,7 +19,8 @@ struct nccl_tokens {
   char text[1024];
 };
 
-/* Splits a line of n bytes (without its newline) at blanks and "|". Lines over 1023 bytes are cut. */
+/* Splits a line of n bytes (without its newline) at blanks and "|", terminal colours taken out. Lines over 1023 bytes
+ * are cut. */
 void nccl_tokens_split(struct nccl_tokens *t, const char *line, size_t n);
 
 enum nccl_column {
@@ -40,6 +41,8 @@ struct nccl_layout {
 
 /* size count type redop root (time algbw busbw #wrong) twice. */
 struct nccl_layout nccl_layout_usual(void);
+/* The same without root, as nccl-tests printed before 2.13. */
+struct nccl_layout nccl_layout_rootless(void);
 /* Whether the line is a table header; fills *layout only then. */
 bool nccl_layout_read(struct nccl_layout *layout, const struct nccl_tokens *t);
 

@@ -16,11 +16,24 @@ static const struct {
     [ROW_OP_ATTENTION_FORWARD] = {"attention_forward", ROW_ATTENTION},
     [ROW_OP_ATTENTION_BACKWARD] = {"attention_backward", ROW_ATTENTION},
     [ROW_OP_ATTENTION_FORWARD_BACKWARD] = {"attention_forward_backward", ROW_ATTENTION},
+    [ROW_OP_ATTENTION_VARLEN_FORWARD] = {"attention_varlen_forward", ROW_ATTENTION},
+    [ROW_OP_ATTENTION_VARLEN_BACKWARD] = {"attention_varlen_backward", ROW_ATTENTION},
     [ROW_OP_GEMM] = {"gemm", ROW_GEMM},
-    [ROW_OP_RMSNORM] = {"rmsnorm", ROW_NORM},
-    [ROW_OP_RMSNORM_BACKWARD] = {"rmsnorm_backward", ROW_NORM},
-    [ROW_OP_LAYERNORM] = {"layernorm", ROW_NORM},
-    [ROW_OP_LAYERNORM_BACKWARD] = {"layernorm_backward", ROW_NORM},
+    [ROW_OP_GEMM_WGRAD] = {"gemm_wgrad", ROW_GEMM},
+    [ROW_OP_RMSNORM] = {"rmsnorm", ROW_MEMORY},
+    [ROW_OP_RMSNORM_BACKWARD] = {"rmsnorm_backward", ROW_MEMORY},
+    [ROW_OP_LAYERNORM] = {"layernorm", ROW_MEMORY},
+    [ROW_OP_LAYERNORM_BACKWARD] = {"layernorm_backward", ROW_MEMORY},
+    [ROW_OP_RESIDUAL] = {"residual", ROW_MEMORY},
+    [ROW_OP_SWIGLU] = {"swiglu", ROW_MEMORY},
+    [ROW_OP_SWIGLU_BACKWARD] = {"swiglu_backward", ROW_MEMORY},
+    [ROW_OP_GELU] = {"gelu", ROW_MEMORY},
+    [ROW_OP_GELU_BACKWARD] = {"gelu_backward", ROW_MEMORY},
+    [ROW_OP_MODULATE] = {"modulate", ROW_MEMORY},
+    [ROW_OP_PERMUTE] = {"permute", ROW_MEMORY},
+    [ROW_OP_BIAS_BACKWARD] = {"bias_backward", ROW_MEMORY},
+    [ROW_OP_PERMUTE_ADD] = {"permute_add", ROW_MEMORY},
+    [ROW_OP_ADAMW] = {"adamw", ROW_MEMORY},
     [ROW_OP_ALL_REDUCE] = {"all_reduce", ROW_COLLECTIVE},
     [ROW_OP_ALL_GATHER] = {"all_gather", ROW_COLLECTIVE},
     [ROW_OP_REDUCE_SCATTER] = {"reduce_scatter", ROW_COLLECTIVE},
@@ -34,21 +47,21 @@ static const struct {
 
 static const char *const attention_columns[] = {"causal", "batch", "seqlen", "heads", "kv_heads", "head_dim", NULL};
 static const char *const gemm_columns[] = {"m", "n", "k", NULL};
-static const char *const norm_columns[] = {"m", "n", NULL};
+static const char *const memory_columns[] = {"m", "n", NULL};
 static const char *const collective_columns[] = {"ranks", "nodes", "bytes", NULL};
 static const char *const *const class_columns[] = {
     [ROW_ATTENTION] = attention_columns,
     [ROW_GEMM] = gemm_columns,
-    [ROW_NORM] = norm_columns,
+    [ROW_MEMORY] = memory_columns,
     [ROW_COLLECTIVE] = collective_columns,
 };
-enum { CLASSES = sizeof class_columns / sizeof *class_columns };
+enum { CLASSES = ROW_CLASSES };
 
 /* Largest value of each shape column: their products stay within 64 bits. */
 static const int64_t class_limits[CLASSES][ROW_SHAPE_MAX] = {
     [ROW_ATTENTION] = {1, 1 << 20, 1 << 28, 1 << 12, 1 << 12, 1 << 12},
     [ROW_GEMM] = {INT32_MAX, INT32_MAX, INT32_MAX},
-    [ROW_NORM] = {INT32_MAX, INT32_MAX},
+    [ROW_MEMORY] = {INT32_MAX, INT32_MAX},
     [ROW_COLLECTIVE] = {1 << 24, 1 << 24, INT64_C(1) << 50},
 };
 
@@ -61,6 +74,14 @@ enum row_class row_op_class(enum row_op op) {
   ASSERT((unsigned)op < ROW_OPS);
   return ops[op].class;
 }
+
+const char *row_class_name(enum row_class class) {
+  static const char *const names[ROW_CLASSES] = {"attention", "gemm", "memory", "collective"};
+  ASSERT((unsigned)class < ROW_CLASSES);
+  return names[class];
+}
+
+int64_t row_varlen_length(int64_t seqlen, int64_t batch, int64_t i) { return ceil_div(seqlen * (i + 1), batch); }
 
 enum row_op row_op_find(const char *name) {
   int op = 0;
@@ -138,7 +159,7 @@ static int check_shape(const struct table *t, size_t i, const struct row *row, s
                          (long long)s[SHAPE_NODES]);
     return 0;
   case ROW_GEMM:
-  case ROW_NORM:
+  case ROW_MEMORY:
     break;
   }
   return 0;
@@ -161,7 +182,7 @@ static int read_shape(const struct table *t, size_t i, const struct places *p, s
 
 static int read_row(const struct table *t, size_t i, const struct places *p, struct row *row, struct err *err) {
   const char *op = table_field(t, i, p->op), *time = table_field(t, i, p->time_s);
-  char list[400];
+  char list[800];
   *row = (struct row){.op = row_op_find(op), .dtype = table_field(t, i, p->dtype), .time_s = row_positive(time)};
   if (row->op == ROW_OPS) {
     row_op_list(list, sizeof list);

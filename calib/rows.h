@@ -3,10 +3,14 @@
  * CSV with a header, base units. `op` and `time_s` are always needed, `dtype` too, and the shape columns of the row's
  * operation:
  *   attention_forward, attention_backward, attention_forward_backward: causal,batch,seqlen,heads,kv_heads,head_dim
- *   gemm: m,n,k
- *   rmsnorm, rmsnorm_backward, layernorm, layernorm_backward: m,n (rows, hidden)
+ *   attention_varlen_forward, attention_varlen_backward: the same, one pack of `batch` sequences without padding, the
+ *     i-th (from 1) of ceil(seqlen * i / batch) tokens
+ *   gemm, gemm_wgrad (added in fp32 to what is there; k are tokens): m,n,k
+ *   rmsnorm, rmsnorm_backward, layernorm, layernorm_backward, residual, swiglu, swiglu_backward, gelu, gelu_backward,
+ *     modulate, permute, bias_backward, permute_add, adamw: m,n (rows, width of the output)
  *   all_reduce, all_gather, reduce_scatter, all_to_all, send_recv, broadcast, reduce, gather, scatter:
- * ranks,nodes,bytes Further columns (device, library, source, check, ...) are kept as text. A file may mix operations;
+ *     ranks,nodes,bytes
+ * Further columns (device, library, source, check, ...) are kept as text. A file may mix operations;
  * the columns that an operation does not use stay empty in its rows. */
 #ifndef CALIB_ROWS_H
 #define CALIB_ROWS_H
@@ -14,17 +18,32 @@
 
 #include "calib/table.h"
 
-enum row_class { ROW_ATTENTION, ROW_GEMM, ROW_NORM, ROW_COLLECTIVE };
+/* ROW_MEMORY: what memory bounds. */
+enum row_class { ROW_ATTENTION, ROW_GEMM, ROW_MEMORY, ROW_COLLECTIVE };
+#define ROW_CLASSES 4
 
 enum row_op {
   ROW_OP_ATTENTION_FORWARD,
   ROW_OP_ATTENTION_BACKWARD,
   ROW_OP_ATTENTION_FORWARD_BACKWARD,
+  ROW_OP_ATTENTION_VARLEN_FORWARD,
+  ROW_OP_ATTENTION_VARLEN_BACKWARD,
   ROW_OP_GEMM,
+  ROW_OP_GEMM_WGRAD,
   ROW_OP_RMSNORM,
   ROW_OP_RMSNORM_BACKWARD,
   ROW_OP_LAYERNORM,
   ROW_OP_LAYERNORM_BACKWARD,
+  ROW_OP_RESIDUAL,
+  ROW_OP_SWIGLU,
+  ROW_OP_SWIGLU_BACKWARD,
+  ROW_OP_GELU,
+  ROW_OP_GELU_BACKWARD,
+  ROW_OP_MODULATE,
+  ROW_OP_PERMUTE,
+  ROW_OP_BIAS_BACKWARD,
+  ROW_OP_PERMUTE_ADD,
+  ROW_OP_ADAMW,
   ROW_OP_ALL_REDUCE,
   ROW_OP_ALL_GATHER,
   ROW_OP_REDUCE_SCATTER,
@@ -62,8 +81,12 @@ int rows_read(struct rows *rows, const char *path, struct err *err);
 int rows_parse(struct rows *rows, const char *path, const char *text, struct err *err);
 void rows_release(struct rows *rows);
 
+/* Length of the i-th (from 0) of the `batch` sequences of a varlen row. */
+int64_t row_varlen_length(int64_t seqlen, int64_t batch, int64_t i);
+
 const char *row_op_name(enum row_op op);
 enum row_class row_op_class(enum row_op op);
+const char *row_class_name(enum row_class class); /* "attention", "gemm", "memory", "collective" */
 /* ROW_OPS when there is no such operation. */
 enum row_op row_op_find(const char *name);
 /* NULL-terminated names of the shape columns of a class, in the order of row.shape. */

@@ -27,6 +27,13 @@ static const struct collective_curve *find_curve(const struct network_table *t, 
   return NULL;
 }
 
+static bool has_curve(const struct network_table *t, enum collective op) {
+  for (int i = 0; i < t->n_curves; i++)
+    if (t->curves[i].op == op && t->curves[i].nodes == 1)
+      return true;
+  return false;
+}
+
 /* Between measured rank counts of one node: log time in log ranks; outside them: the nearest. */
 static double time_by_ranks(const struct network_table *t, enum collective op, int ranks, double log_bytes) {
   const struct collective_curve *low = NULL, *high = NULL;
@@ -47,10 +54,11 @@ static double time_by_ranks(const struct network_table *t, enum collective op, i
   return exp((1 - w) * log(curve_time(low, log_bytes)) + w * log(curve_time(high, log_bytes)));
 }
 
-/* One node. A ring's send and receive is half of a two-rank all-gather of twice the bytes: each rank sends its half. */
+/* One node. Without rows of its own, a ring's send and receive is half of a two-rank all-gather of twice the bytes:
+ * each rank sends its half. */
 static double intra_time(const struct network_table *t, const struct cluster *c, enum collective op, int ranks,
                          double bytes) {
-  if (op == COLLECTIVE_SEND_RECV)
+  if (op == COLLECTIVE_SEND_RECV && !has_curve(t, op))
     return intra_time(t, c, COLLECTIVE_ALL_GATHER, 2, 2 * bytes);
   const double time = time_by_ranks(t, op, ranks, log(bytes));
   if (c->nvlink_bytes_per_s == t->reference_nvlink_bytes_per_s)

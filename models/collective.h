@@ -29,7 +29,7 @@ struct collective_cost {
 
 /* One node: the measured rows of 2, 4 and 8 ranks (the faster of two data types), log-log in bytes and in ranks between
  * them; below the first row its time, above the last its rate. Leaving one size out: median 3-4 %, p90 10-14 %.
- * send_recv: a two-rank all_gather of twice the bytes.
+ * send_recv: its rows, or without any a two-rank all_gather of twice the bytes.
  * Several nodes: the row where this placement was measured (all_reduce on 2, 4, 8 full nodes), else
  *   floor(op, nodes) + max( nic_bytes / (nic_rate(op, nodes) * ramp(nic_bytes)), nvlink_bytes / nvlink_rate )
  * with r = ranks/nodes members a node, each with its own NIC, n = ranks, B = bytes; per member

@@ -30,6 +30,14 @@ static const struct gpu_type {
       .nic_bytes_per_s = 50e9,
       .oversubscription = 1},
      "NVIDIA H100 SXM data sheet; memory as the driver reports it (81559 MiB); NVLink 4; one 400 Gb/s NIC per GPU"},
+    {"cpu",
+     {.gpu = "cpu",
+      .memory_bytes = 4096 * MIB_BYTES,
+      .peak_flops_per_s = 100e9,
+      .nvlink_bytes_per_s = 10e9,
+      .nic_bytes_per_s = 1.25e9,
+      .oversubscription = 1},
+     "processes on CPUs, for execute --device cpu: nominal figures; needs --params of calibrate run and fit"},
 };
 #define GPU_TYPES ((int)(sizeof gpu_types / sizeof gpu_types[0]))
 
@@ -126,10 +134,11 @@ int cluster_load(struct cluster *out, const char *name_or_path, struct err *err)
     return load_file(out, name_or_path, err);
   if (parse_preset(out, name_or_path))
     return 0;
-  return err_usage(err,
-                   "unknown cluster '%s'; valid: h200_GxN or h100_GxN with G = 1..%d GPUs per node and N = 1..%d nodes "
-                   "(h200_8x4 has 32 GPUs), or a JSON file",
-                   name_or_path, MAX_GPUS_PER_NODE, MAX_NODES);
+  return err_usage(
+      err,
+      "unknown cluster '%s'; valid: h200_GxN, h100_GxN or cpu_GxN with G = 1..%d GPUs per node and N = 1..%d nodes "
+      "(h200_8x4 has 32 GPUs), or a JSON file",
+      name_or_path, MAX_GPUS_PER_NODE, MAX_NODES);
 }
 
 void cluster_list(FILE *out) {

@@ -398,15 +398,19 @@ static int read_fit_errors(struct params *p, const struct json_doc *doc, struct 
 }
 
 static int read_all(struct params *p, const struct json_doc *doc, struct err *err) {
-  static const char *const keys[] = {"schema",       "gpu",  "source",  "gemm",    "attention",
-                                     "memory_bound", "host", "in_step", "overlap", "reserve",
-                                     "network",      "fit",  NULL};
+  static const char *const keys[] = {"schema",    "gpu",          "element_bytes", "source",  "gemm",
+                                     "attention", "memory_bound", "host",          "in_step", "overlap",
+                                     "reserve",   "network",      "fit",           NULL};
   const char *gpu = "";
+  int64_t element_bytes = 2;
   if (json_check_keys(doc, doc->root, keys, err) || json_get_string(doc, doc->root, "gpu", true, &gpu, err))
     return -1;
   if (strlen(gpu) >= sizeof p->gpu)
     return json_error(doc, json_object_get(doc->root, "gpu"), err, "'gpu' is too long");
   strcpy(p->gpu, gpu);
+  if (json_get_int(doc, doc->root, "element_bytes", false, 2, 4, &element_bytes, err))
+    return -1;
+  p->element_bytes = (int)element_bytes;
   if (read_gemm(&p->gemm, doc, err) || read_attention(p, doc, err) || read_memory(p, doc, err) ||
       read_in_step(p, doc, err) || read_scalars(p, doc, err) || read_network(&p->network, doc, err) ||
       read_fit_errors(p, doc, err))
@@ -518,6 +522,7 @@ bool params_range_warning(const struct params *p, char *text, size_t size) {
 const char *params_name(const struct params *p) { return p->name; }
 const char *params_sha256(const struct params *p) { return p->sha256; }
 const char *params_gpu(const struct params *p) { return p->gpu; }
+int params_element_bytes(const struct params *p) { return p->element_bytes; }
 int64_t params_reserve_bytes(const struct params *p) { return p->reserve_bytes; }
 
 void params_list(FILE *out) {

@@ -30,6 +30,10 @@ const char *params_gpu(const struct params *p); /* "h200_sxm": what the rows wer
  * without newline. Past the largest sizes time is in proportion, which is no reason to warn. For one warning at the end
  * of a run; may be asked while other threads ask for times. */
 bool params_range_warning(const struct params *p, char *text, size_t size);
+/* Bytes of an element on the device the rows were measured on: 2 (bf16), or 4 for a CPU's fp32. The models count 2
+ * bytes an element everywhere; parameters for 4 have rates that make that the right time (what moves is twice as much).
+ */
+int params_element_bytes(const struct params *p);
 int64_t params_reserve_bytes(const struct params *p); /* device memory that context, communicators and allocator take */
 
 #endif

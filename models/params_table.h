@@ -104,6 +104,7 @@ struct params {
   char *name;
   atomic_int *outside; /* owned; the cost functions take a const struct params */
   char gpu[32], sha256[65];
+  int element_bytes;
   struct gemm_table gemm;
   int n_attention;
   struct attention_table attention[ATTENTION_TABLES_MAX]; /* by causal, then head_dim */

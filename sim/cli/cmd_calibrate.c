@@ -14,6 +14,7 @@
 #include "sim/base/progress.h"
 #include "sim/base/units.h"
 #include "sim/cli/cmd_calibrate_fit.h"
+#include "sim/cli/cmd_calibrate_run.h"
 #include "sim/cli/cmd_calibrate_training.h"
 
 int cmd_calibrate(int argc, char **argv);
@@ -389,7 +390,8 @@ static int parse_arguments(struct arguments *a, const struct subcommand *command
 
 static void help_calibrate(FILE *out) {
   fprintf(out,
-          "usage: dcpsim calibrate import nccl-tests LOG...        logs of nccl-tests to measured rows\n"
+          "usage: dcpsim calibrate run -o DIR                        measure this machine\n"
+          "       dcpsim calibrate import nccl-tests LOG...        logs of nccl-tests to measured rows\n"
           "       dcpsim calibrate import csv IN                  other tables of kernel times to measured rows\n"
           "       dcpsim calibrate fit ROWS.csv... --device NAME -o PARAMS.json\n"
           "                                                       a parameter file from measured rows\n"
@@ -419,9 +421,11 @@ static bool is_help(const char *s) { return strcmp(s, "--help") == 0 || strcmp(s
 static int unknown(int argc, char **argv, struct err *err) {
   const char *name = argc > 1 ? argv[1] : "", *kind = argc > 2 ? argv[2] : "";
   if (!*name)
-    return err_usage(err, "calibrate: a command is missing (import, fit, check or report; dcpsim calibrate --help)");
+    return err_usage(err,
+                     "calibrate: a command is missing (run, import, fit, check or report; dcpsim calibrate --help)");
   if (strcmp(name, "import") != 0)
-    return err_usage(err, "calibrate: no command '%s' (import, fit, check or report; dcpsim calibrate --help)", name);
+    return err_usage(err, "calibrate: no command '%s' (run, import, fit, check or report; dcpsim calibrate --help)",
+                     name);
   if (!*kind)
     return err_usage(err, "calibrate import: what is it? (nccl-tests or csv; dcpsim calibrate --help)");
   return err_usage(err, "calibrate import: no format '%s' (nccl-tests or csv; dcpsim calibrate --help)", kind);
@@ -471,6 +475,8 @@ static bool asks_fit(int argc, char **argv) {
 /* argv[0] is "calibrate". */
 int cmd_calibrate(int argc, char **argv) {
   struct err err = {.set = false};
+  if (argc > 1 && strcmp(argv[1], "run") == 0)
+    return cmd_calibrate_run(argc - 1, argv + 1);
   if (asks_fit(argc, argv))
     return cmd_calibrate_fit(argc - 1, argv + 1);
   if (asks_training(argc, argv))

@@ -70,7 +70,7 @@ static int read_input(struct input *in, const struct arguments *a, struct err *e
     return -1;
   in->source = (struct fit_source){
       .device = a->device, .own = {in->own, a->n_files, NULL}, .sibling = {in->sibling, a->n_siblings, NULL}};
-  return 0;
+  return fit_source_describe(&in->source, err);
 }
 
 /* The parameter file that gives what the rows lack, and the device if it is not named. */
@@ -102,13 +102,15 @@ static void release_input(struct input *in, const struct arguments *a) {
 /* ---- fit ---- */
 
 static int run_fit(const struct arguments *a, struct err *err) {
+  struct arguments copy = *a; /* the device is not taken from the defaults */
   struct input in = {.own = NULL};
   struct output out = {0};
   int rc = -1;
   if (!a->out)
     return err_usage(err, "-o is missing: the parameter file to write");
-  if (read_input(&in, a, err) || output_open(&out, a->out, err))
+  if ((a->params && read_defaults(&in, &copy, err)) || read_input(&in, a, err) || output_open(&out, a->out, err))
     goto out;
+  in.source.defaults = in.defaults.root;
   rc = fit_write(out.file, &in.source, &in.constants, &warnings, err);
   if (rc == 0)
     rc = output_commit(&out, err);
@@ -130,7 +132,11 @@ static void help_fit(FILE *out) {
           "usage: dcpsim calibrate fit ROWS.csv... --device NAME -o PARAMS.json [--sibling ROWS.csv]\n\n"
           "Fits a parameter file to measured rows (relative errors, outliers weigh less). The same rows give the\n"
           "same bytes. The file names its rows with their SHA-256, its error on them and their ranges.\n\n" ROW_OPTIONS
-          "  -o FILE           parameter file to write, - for stdout (required)\n");
+          "  --params P        a shipped name or a file: gives GEMM, attention or network where there are no rows of\n"
+          "                    them at all, as where one GPU cannot measure collectives (default: all are needed)\n"
+          "  -o FILE           parameter file to write, - for stdout (required)\n\n"
+          "Rows of `calibrate run` are fitted without knowledge of the kernels behind them, on any device, and not\n"
+          "together with others.\n");
 }
 
 /* ---- check --leave-out ---- */
@@ -347,7 +353,7 @@ static void help_report(FILE *out) {
 /* ---- arguments ---- */
 
 static const struct subcommand subcommands[] = {
-    {"fit", "dosk", run_fit, help_fit},
+    {"fit", "doskP", run_fit, help_fit},
     {"check", "dlskcjtPw", run_leave_out, help_leave_out},
     {"report", "PoC", run_report, help_report},
 };

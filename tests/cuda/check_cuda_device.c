@@ -1,6 +1,6 @@
 /* Every operator that the CUDA device has, against its double reference: the real host code, on whatever driver the
- * loader finds: by tests/cuda/device.sh, the one of tests/fake with the kernels on the CPU. Exit 1 and a line per wrong
- * array. Integers (tokens, offsets) are given where they are: memory of that driver is the host's. */
+ * loader finds: by tests/cuda/device.sh, the one of tests/fake with the kernels on the CPU; by calib/on_device.sh, that
+ * of a GPU. Argument: the device (default cuda). Exit 1 and a line per wrong array. */
 #include <stdio.h>
 
 #include "kernels/device.h"
@@ -53,6 +53,43 @@ static void from_device(struct arrays *a, const char *formats, void *p[]) {
   }
 }
 
+/* The integers of a call (tokens, offsets), copied to the device; they stay there until the end. */
+static const int32_t *send_integers(const int32_t *from, int64_t n) {
+  struct err err = {0};
+  void *to = NULL;
+  must(device_resize(device, &to, (size_t)(n + 1) * sizeof *from, &err), &err);
+  must(device_copy(device, to, from, (size_t)n * sizeof *from, &err), &err);
+  return to;
+}
+
+static void place_integers(struct operator_call *c) {
+  switch (c->kind) {
+  case OPERATOR_ROPE:
+    c->rope.positions = send_integers(positions, c->rope.rows);
+    return;
+  case OPERATOR_MODULATE_FORWARD:
+  case OPERATOR_MODULATE_BACKWARD:
+    c->modulate.cu_rows = send_integers(cu_rows, BATCH + 1);
+    return;
+  case OPERATOR_GATE_FORWARD:
+  case OPERATOR_GATE_BACKWARD:
+    c->gate.cu_rows = send_integers(cu_rows, BATCH + 1);
+    return;
+  case OPERATOR_CROSS_ENTROPY_FORWARD:
+  case OPERATOR_CROSS_ENTROPY_BACKWARD:
+    c->cross_entropy.targets = send_integers(targets, c->cross_entropy.rows);
+    return;
+  case OPERATOR_EMBEDDING_FORWARD:
+  case OPERATOR_EMBEDDING_BACKWARD:
+    c->embedding.tokens = send_integers(tokens, c->embedding.rows);
+    if (c->embedding.positions)
+      c->embedding.positions = send_integers(positions, c->embedding.rows);
+    return;
+  default:
+    return;
+  }
+}
+
 static void expect_same(const struct arrays *a, const char *what, int64_t rows, int64_t width) {
   for (int i = 0; i < a->n; i++) {
     const double error = array_error(a->d[i], a->f[i], a->size[i]);
@@ -77,6 +114,7 @@ static void check(const struct operator_case *k, int64_t rows, int64_t width) {
     void *p[MAX_ARRAYS];
     to_device(&a, k->formats, p);
     k->make(&call, backward, rows, width, size, p);
+    place_integers(&call);
     const int rc = device_run(device, &call, &err);
     if (rc && !no_kernel_yet(&err))
       must(rc, &err);
@@ -121,6 +159,8 @@ static void check_attention(int heads, int kv_heads, int head_dim, bool causal) 
           a.d[DELTA][i] = a.f[DELTA][i]; /* scratch: the reference has none */
         expect_same(&a, operator_name(call.kind), 101, head_dim);
       } else {
+        call.attention.cu_seqlens_q = send_integers(cu_q, 5);
+        call.attention.cu_seqlens_k = send_integers(cu_k, 5);
         must(device_run(device, &call, &err), &err);
         from_device(&a, "eeeefeeeef", p);
       }
@@ -128,10 +168,10 @@ static void check_attention(int heads, int kv_heads, int head_dim, bool causal) 
   arrays_release(&a);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
   static const int64_t rows[] = {1, 17, 130}, widths[] = {64, 72, 128};
   struct err err = {0};
-  must(device_open(&device, "cuda", 0, &err), &err);
+  must(device_open(&device, argc > 1 ? argv[1] : "cuda", 0, &err), &err);
   for (int k = 0; k < CASES; k++)
     for (int i = 0; i < 3; i++)
       for (int j = 0; j < 3; j++)

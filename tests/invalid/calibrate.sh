@@ -40,10 +40,37 @@ printf 'op,dtype,m,n,k,time_s\ngemm,bf16,4096,4096,4096,2e-4\n' >"$work/good.csv
 printf 'op,dtype,m,n,k,time_s\ngemm,bf16,4096,x,4096,2e-4\n' >"$work/bad.csv"
 printf 'op,dtype,m,n,k,time_s\ngemm,fp8,1,1,1,2e-4\n' >"$work/fp8.csv"
 
-refuse 2 'a command is missing (import, fit, check or report'
-refuse 2 "no command 'nope' (import, fit, check or report" nope
+refuse 2 'a command is missing (run, import, fit, check or report'
+refuse 2 "no command 'nope' (run, import, fit, check or report" nope
 refuse 2 'what is it? (nccl-tests or csv' import
 refuse 2 "no format 'nccl' (nccl-tests or csv" import nccl "$work/good.csv"
+
+refuse 2 '\-o is missing' run
+refuse 2 "no operation 'gem'; valid: attention, gemm, memory, collective, attention_forward" run -o "$work/run" --ops gem
+refuse 2 'all_reduce needs several processes: mpirun' run -o "$work/run" --ops all_reduce
+refuse 2 "no device 'tpu'; there are: cpu, cuda" run -o "$work/run" --device tpu
+refuse 2 "unknown model" run -o "$work/run" --model nope
+refuse 2 '\--max-tokens must be an integer from 64' run -o "$work/run" --max-tokens 1
+refuse 2 '\--confidence must be a number above 0' run -o "$work/run" --confidence 0
+refuse 2 '\--budget-s must be a number above 0' run -o "$work/run" --budget-s x
+refuse 2 "it takes no file" run -o "$work/run" "$work/good.csv"
+refuse 2 "no such option '--nope'" run --nope
+refuse 1 "cannot create folder '$work/none/run'" run -o "$work/none/run"
+refuse 1 'Not a directory' run -o "$work/good.csv"
+mkdir "$work/other"
+cp "$work/good.csv" "$work/other/gemm.csv"
+refuse 1 "gemm.csv' line 1: not the columns that calibrate run writes" run -o "$work/other" --ops gemm
+if ! [ -e /dev/nvidiactl ]; then
+  refuse 1 'cuda' run -o "$work/run" --device cuda
+fi
+if [ -e "$work/run" ]; then
+  echo "calibrate run made a folder before an error"
+  failed=1
+fi
+accept run --help
+sed 's/time_s$/time_s,source/; s/2e-4$/2e-4,dcpsim calibrate run/' "$work/good.csv" >"$work/made.csv"
+refuse 1 "good.csv' are not of calibrate run, others are" fit --device cpu -o "$work/p.json" "$work/made.csv" "$work/good.csv"
+refuse 1 '1 gemm rows are too few to fit cpu (at least 12)' fit --device cpu -o "$work/p.json" "$work/made.csv"
 
 refuse 2 'device is missing' fit -o "$work/p.json" "$work/good.csv"
 refuse 2 '\-o is missing' fit --device h200_sxm "$work/good.csv"

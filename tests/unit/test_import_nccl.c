@@ -68,7 +68,14 @@ Test(import_nccl, device_list) {
 
 /* Prefixes: mpirun --tag-output, srun --label, none; a size that ran into its prefix. */
 Test(import_nccl, prefixes) {
-  const char *const prefixes[] = {"[1,0]<stdout>:", " 0: ", "0:", "worker-0: ", "2025-05-22T07:36:17Z stdout F "};
+  const char *const prefixes[] = {"[1,0]<stdout>:",
+                                  " 0: ",
+                                  "0:",
+                                  "worker-0: ",
+                                  "2025-05-22T07:36:17Z stdout F ",
+                                  "Mon May 26 10:00:00 2025[1,0]<stdout>:",
+                                  "> | ",
+                                  "\x1b[32m\x1b[0m "};
   for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
     char text[2000];
     struct nccl_rows rows;
@@ -137,6 +144,28 @@ Test(import_nccl, shortened_tables) {
   cr_assert_eq(rows.n, 2);
   expect_row(&rows.v[1], "all_reduce", "unknown", 32, 4, INT64_C(1) << 30);
   cr_expect_float_eq(rows.v[1].time_s, 1073741824 / 48.59e9, 1e-12);
+  nccl_rows_release(&rows);
+}
+
+/* Rows of nccl-tests before 2.13 have no root; what NCCL says may stand before a row on its line; colours may end one.
+ */
+Test(import_nccl, older_and_interleaved) {
+  struct nccl_rows rows;
+  cr_assert_eq(
+      parse(&rows, "h100_1n8g_all_reduce.txt",
+            "   134217728      33554432     float     sum    613.3  218.85  382.99  0e+00    614.3  218.48  "
+            "382.34  0e+00\n"
+            "node0:100:101 [0] NCCL INFO comm 0x55 rank 0 nranks 8 " ROW_8
+            "node0:100:101 [0] NCCL WARN Call to connect failed 134217728 33554432 float\n"
+            "\x1b[1m   134217728      33554432     float     sum      -1    613.3  218.85  382.99      0    "
+            "614.3  218.48  382.34      0\x1b[0m\n"
+            "   134217728      33554432     float     sum      -1    613.3  218.85  382.99    N/A      N/A     "
+            "N/A     N/A    N/A\n"),
+      0, "%s", error.msg);
+  cr_expect_eq(rows.n, 7, "%zu rows: %s", rows.n, warned);
+  for (size_t i = 0; i < rows.n; i++)
+    cr_expect_eq(rows.v[i].time_s, rows.v[i].in_place ? 614.3e-6 : 613.3e-6);
+  cr_expect(rows.n == 7 && rows.v[6].line == 5);
   nccl_rows_release(&rows);
 }
 

@@ -1,0 +1,117 @@
+#!/bin/sh
+# on_device.sh: everything that needs a GPU, in under 8 minutes: builds, checks every CUDA kernel against its reference on
+# the device, measures (calibrate run), compares with the shipped parameters, and leaves the rows to commit in
+# calib/data/measured_GPU/ with versions.txt and summary.txt. Run again, it goes on where it ended.
+#   sh calib/on_device.sh              the first GPU of this machine; collectives over all of them
+#   DEVICE=cpu sh calib/on_device.sh   the same steps on the CPU, into out/on_device
+# BUDGET_S: seconds of measuring kernels (cuda 210, cpu 60). OUT: another folder. MODEL: shapes of this model (cuda: the
+# usual grid; cpu: tiny-1d). DCPSIM: a program that is built already, with its tests beside it; nothing is built then.
+set -eu
+cd "$(dirname "$0")/.."
+device=${DEVICE:-cuda}
+started=$(date +%s)
+case $device in
+cuda)
+  if ! command -v nvidia-smi >/dev/null 2>&1; then
+    echo 'no nvidia-smi: is there a GPU? DEVICE=cpu runs the same steps without one' >&2
+    exit 1
+  fi
+  name=$(nvidia-smi -i 0 --query-gpu=name --format=csv,noheader | sed 's/^NVIDIA //' | tr 'A-Z' 'a-z' | tr -c 'a-z0-9\n' '_')
+  ranks=$(nvidia-smi -L | wc -l)
+  budget=${BUDGET_S:-210}
+  out=${OUT:-calib/data/measured_$name}
+  case $name in
+  h100*) params=h100_sxm ;;
+  *) params=h200_sxm ;;
+  esac
+  ;;
+cpu)
+  name=cpu
+  ranks=2
+  budget=${BUDGET_S:-60}
+  MODEL=${MODEL:-tiny-1d}
+  out=${OUT:-out/on_device}
+  params=
+  ;;
+*)
+  echo "DEVICE is cuda or cpu, not '$device'" >&2
+  exit 2
+  ;;
+esac
+mkdir -p "$out"
+
+# step NAME SECONDS COMMAND...: its output in NAME.txt beside the rows and, at the end, on the screen.
+step() {
+  title=$1
+  limit=$2
+  shift 2
+  echo "== $title ($(($(date +%s) - started)) s)"
+  status=0
+  timeout "$limit" "$@" >"$out/$title.txt" 2>&1 || status=$?
+  cat "$out/$title.txt"
+  if [ "$status" -ne 0 ]; then
+    echo "$title failed with exit status $status" >&2
+    exit 1
+  fi
+}
+
+build() {
+  cmake -S . -B build/release -DCMAKE_BUILD_TYPE=Release -DDCPSIM_WERROR=OFF &&
+    cmake --build build/release -j "$(nproc)" --target dcpsim check_cuda_device
+}
+
+if [ -z "${DCPSIM-}" ]; then
+  . tests/packages.sh
+  packages_install core
+  mkdir -p build
+  echo '== build'
+  build >build/on_device.log 2>&1 || {
+    tail -n 20 build/on_device.log >&2
+    exit 1
+  }
+  DCPSIM=build/release/dcpsim
+fi
+
+{
+  date -u +%Y-%m-%dT%H:%M:%SZ
+  "$DCPSIM" --version
+  uname -srm
+  if [ "$device" = cuda ]; then
+    nvidia-smi --query-gpu=index,name,driver_version,memory.total,power.limit,clocks.max.sm,clocks.max.mem --format=csv
+    nvidia-smi topo -m || true
+    (nvcc --version || true) 2>&1 | tail -n 2
+  fi
+} >"$out/versions.txt"
+
+step verify 90 "$(dirname "$DCPSIM")/tests/check_cuda_device" "$device"
+
+# shellcheck disable=SC2086
+step kernels $((budget + 60)) "$DCPSIM" calibrate run --device "$device" -o "$out" --budget-s "$budget" ${MODEL:+--model $MODEL}
+
+if [ "$ranks" -gt 1 ] && command -v mpirun >/dev/null 2>&1; then
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  step collectives 90 mpirun -np "$ranks" --oversubscribe --mca mpi_yield_when_idle 1 "$DCPSIM" calibrate run \
+    --device "$device" -o "$out" --budget-s $((budget < 45 ? budget : 45))
+else
+  echo "collectives are not measured: $ranks GPU, or no mpirun"
+fi
+
+# What the shipped parameters say of these rows (their kernels are others' libraries), and what a fit to the rows does.
+if [ -n "$params" ]; then
+  step shipped 30 "$DCPSIM" calibrate check --params "$params" "$out"/*.csv
+fi
+step fit 60 "$DCPSIM" calibrate fit "$out"/*.csv --device "${params:-cpu}" --params "${params:-h200_sxm}" -o "$out/fitted.json"
+step fitted 30 "$DCPSIM" calibrate check --params "$out/fitted.json" "$out"/*.csv
+
+{
+  echo "$name, $(cat "$out/versions.txt" | sed -n 1p), $(sed -n 2p "$out/versions.txt")"
+  for part in verify kernels collectives shipped fitted; do
+    [ -f "$out/$part.txt" ] || continue
+    echo
+    echo "== $part"
+    cat "$out/$part.txt"
+  done
+} >"$out/summary.txt"
+rm -f "$out/fitted.json" "$out"/verify.txt "$out"/kernels.txt "$out"/collectives.txt "$out"/shipped.txt "$out"/fit.txt \
+  "$out"/fitted.txt
+echo "== done in $(($(date +%s) - started)) s; commit $out: rows, versions.txt, summary.txt"

@@ -1,0 +1,61 @@
+#!/bin/sh
+# Calibrates this machine's CPU and MPI, fits a parameter file to most rows, and reports its error on the others:
+# rows, parameters, errors and plots in experiments/calibrate_cpu/out. DCPSIM=FILE uses that program and builds nothing.
+set -eu
+cd "$(dirname "$0")/../.."
+if [ -z "${DCPSIM-}" ]; then
+  . tests/packages.sh
+  packages_install core
+  if command -v ninja >/dev/null 2>&1; then
+    export CMAKE_GENERATOR=Ninja
+  fi
+  mkdir -p build
+  if ! { cmake --preset release -DDCPSIM_WERROR=OFF && cmake --build --preset release -j "$(nproc)" --target dcpsim; } \
+    >build/calibrate_cpu.log 2>&1; then
+    tail -n 20 build/calibrate_cpu.log >&2
+    exit 1
+  fi
+  DCPSIM=build/release/dcpsim
+fi
+here=experiments/calibrate_cpu
+out=$here/out
+rm -rf "$out"
+mkdir -p "$out/fit" "$out/unseen"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+
+# One thread, as each of two processes on two cores has.
+export OPENBLAS_NUM_THREADS=1
+"$DCPSIM" calibrate run -o "$out/rows" --model tiny-1d --max-tokens 1024 \
+  --budget-s "${BUDGET_S:-75}" >"$out/kernels.txt"
+mpirun -np 2 --oversubscribe --mca mpi_yield_when_idle 1 "$DCPSIM" calibrate run -o "$out/rows" --budget-s 20 \
+  >"$out/collectives.txt"
+
+# Of each operation every fourth row from the sixth on is held out. The first rows are the ends of the axes: they stay, so
+# that most held-out shapes lie between fitted ones, as the shapes of a model do.
+for file in "$out"/rows/*.csv; do
+  name=$(basename "$file")
+  awk -F, 'NR == 1 || ++n[$1] < 6 || n[$1] % 4 != 2' "$file" >"$out/fit/$name"
+  awk -F, 'NR == 1 || (++n[$1] >= 6 && n[$1] % 4 == 2)' "$file" >"$out/unseen/$name"
+  [ "$(wc -l <"$out/unseen/$name")" -gt 1 ] || rm "$out/unseen/$name"
+done
+"$DCPSIM" calibrate fit "$out"/fit/*.csv --device cpu -o "$out/cpu.json"
+"$DCPSIM" calibrate check --params "$out/cpu.json" "$out"/unseen/*.csv >"$out/unseen.txt"
+"$DCPSIM" calibrate check --params "$out/cpu.json" "$out"/fit/*.csv >"$out/fitted.txt"
+"$DCPSIM" calibrate report --params "$out/cpu.json" "$out"/unseen/*.csv -o "$out"
+
+# case,metric,published,simulated,rel_error: nothing is published of this machine; the error is on unseen shapes.
+awk 'BEGIN { print "case,metric,published,simulated,rel_error" } /^operation/ { rows = 1; next }
+  rows && NF == 6 { print $1 ",median_abs_rel_error,," $3 / 100 ",\n" $1 ",p90_abs_rel_error,," $4 / 100 "," }' \
+  "$out/unseen.txt" >"$out/results.csv"
+"$DCPSIM" simulate --trace wikipedia --model tiny-1d --cluster cpu_2x1 --params "$out/cpu.json" --steps 5 \
+  --max-length 2048 >"$out/simulate.txt" 2>&1
+
+cat "$out/kernels.txt" "$out/collectives.txt"
+echo
+echo 'On the rows that were fitted:'
+cat "$out/fitted.txt"
+echo
+echo 'On shapes that the fit has not seen:'
+cat "$out/unseen.txt"
+echo
+echo "rows, parameters and plots are in $out"
