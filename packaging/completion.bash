@@ -36,6 +36,11 @@ _dcpsim_subcommands() {
   grep -Eo "dcpsim $2 [a-z][a-z-]*" <<<"$1" | sed 's/.* //' | sort -u
 }
 
+# The names of a list: first words of the lines that are not indented as continuations.
+_dcpsim_names() {
+  "$1" list "$2" 2>/dev/null | awk '/^ ? ?[^ ]/ { print $1 }'
+}
+
 _dcpsim() {
   local program=${COMP_WORDS[0]} word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
   local command=${COMP_WORDS[1]-} help subcommands option argument values
@@ -65,7 +70,7 @@ _dcpsim() {
     help=$("$program" "$command" "${COMP_WORDS[2]}" --help 2>/dev/null) || return
   fi
   if ((COMP_CWORD == 2)) && [[ $help == "usage: dcpsim $command KIND "* ]]; then
-    mapfile -t COMPREPLY < <(compgen -W "$("$program" list "${command}s" 2>/dev/null | cut -d ' ' -f 1)" -- "$word")
+    mapfile -t COMPREPLY < <(compgen -W "$(_dcpsim_names "$program" "${command}s")" -- "$word")
     return
   fi
   # readline cuts words at "=" and ":", so --trace=wiki arrives as three words.
@@ -81,7 +86,7 @@ _dcpsim() {
   while read -r option argument values; do
     [[ $option == "$previous" ]] || continue
     case $values in
-      'list '*) values=$("$program" list "${values#list }" 2>/dev/null | cut -d ' ' -f 1) ;;
+      'list '*) values=$(_dcpsim_names "$program" "${values#list }") ;;
       'of '*) values=${values#of } ;;
     esac
     if [[ -n $values && $argument == A,B,* && $word == *,* ]]; then # the last name of a comma list
@@ -89,7 +94,7 @@ _dcpsim() {
     elif [[ -n $values ]]; then
       mapfile -t COMPREPLY < <(compgen -W "$values" -- "$word")
     fi
-    [[ $argument == - || $argument == *FILE* || $argument == *FOLDER* ]] || return
+    [[ $argument == - || $argument == *FILE* || $argument == *FOLDER* ]] || return 0
     [[ $argument == - ]] && break
     mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -- "$word")
     return
