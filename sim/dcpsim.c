@@ -149,8 +149,7 @@ static void fill_samples(struct dcpsim_schedule *s) {
   const struct sample_set *from = &s->read.samples;
   RESERVE(s->samples, s->samples_cap, (size_t)from->n);
   for (int64_t i = 0; i < from->n; i++)
-    s->samples[i] =
-        (struct dcpsim_sample){from->ids[i], from->offsets[i], {from->samples[i].a, from->samples[i].b}};
+    s->samples[i] = (struct dcpsim_sample){from->ids[i], from->offsets[i], {from->samples[i].a, from->samples[i].b}};
 }
 
 static void fill_micro_batches(struct dcpsim_schedule *s) {
@@ -158,13 +157,13 @@ static void fill_micro_batches(struct dcpsim_schedule *s) {
   RESERVE(s->micro_batches, s->micro_batches_cap, it->n_micro_batches);
   for (size_t i = 0; i < it->n_micro_batches; i++) {
     const struct plan_micro_batch *from = &it->micro_batches[i];
-    s->micro_batches[i] =
-        (struct dcpsim_micro_batch){.samples = &s->samples[from->samples[0]], /* they stand side by side */
-                                    .n_samples = (size_t)from->count,
-                                    .packed = from->packed,
-                                    .padded_extent = {from->packed ? 0 : from->shape.a, from->packed ? 0 : from->shape.b},
-                                    .recompute_layers = {from->recompute_blocks[0], from->recompute_blocks[1]},
-                                    .weight = s->read.weights[i]};
+    s->micro_batches[i] = (struct dcpsim_micro_batch){
+        .samples = &s->samples[from->samples[0]], /* they stand side by side */
+        .n_samples = (size_t)from->count,
+        .packed = from->packed,
+        .padded_extent = {from->packed ? 0 : from->shape.a, from->packed ? 0 : from->shape.b},
+        .recompute_layers = {from->recompute_blocks[0], from->recompute_blocks[1]},
+        .weight = s->read.weights[i]};
   }
 }
 
@@ -179,11 +178,11 @@ static void fill_step(struct dcpsim_schedule *s) {
     for (; at > 0 && s->groups[at - 1].round > from->round; at--) /* dcpsim writes them in order; others might not */
       s->groups[at] = s->groups[at - 1];
     s->groups[at] = (struct dcpsim_group){.first_rank = from->first_rank,
-                                         .end_rank = from->first_rank + from->sp,
-                                         .round = from->round,
-                                         .micro_batches = &s->micro_batches[from->first_micro_batch],
-                                         .n_micro_batches = from->n_micro_batches,
-                                         .predicted_time_s = s->read.group_time_s[g]};
+                                          .end_rank = from->first_rank + from->sp,
+                                          .round = from->round,
+                                          .micro_batches = &s->micro_batches[from->first_micro_batch],
+                                          .n_micro_batches = from->n_micro_batches,
+                                          .predicted_time_s = s->read.group_time_s[g]};
   }
   s->step = (struct dcpsim_step){.line = s->reader.lines.text,
                                  .iteration = s->read.iteration,
@@ -222,10 +221,17 @@ static int check_options(const struct experiment_options *o, struct err *err) {
   const struct {
     const char *name;
     bool is_set;
-  } refused[] = {{"format", o->format != NULL},     {"column", o->column != NULL},     {"skip_bad", o->skip_bad},
-                 {"profile", o->profile != NULL},   {"json", o->json},                 {"csv", o->csv != NULL},
-                 {"result", o->result != NULL},     {"schedule", o->schedule != NULL}, {"timeline", o->timeline != NULL},
-                 {"chakra", o->chakra != NULL},     {"explain", o->explain}};
+  } refused[] = {{"format", o->format != NULL},
+                 {"column", o->column != NULL},
+                 {"skip_bad", o->skip_bad},
+                 {"profile", o->profile != NULL},
+                 {"json", o->json},
+                 {"csv", o->csv != NULL},
+                 {"result", o->result != NULL},
+                 {"schedule", o->schedule != NULL},
+                 {"timeline", o->timeline != NULL},
+                 {"chakra", o->chakra != NULL},
+                 {"explain", o->explain}};
   for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
     if (refused[i].is_set)
       return err_usage(err, "experiment: '%s' has no meaning for lengths that the caller gives", refused[i].name);

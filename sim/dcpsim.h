@@ -37,7 +37,7 @@ extern "C" {
 
 /* What calls return. */
 #define DCPSIM_OK 0
-#define DCPSIM_END 1     /* there are no more steps */
+#define DCPSIM_END 1      /* there are no more steps */
 #define DCPSIM_ERROR (-1) /* `error` says why */
 
 #define DCPSIM_WHOLE UINT32_MAX /* dcpsim_sample.offset of a sample that was not split */
@@ -71,7 +71,7 @@ struct dcpsim_group {
 
 /* One optimizer step. Ranks that no group names are idle, but take part in the gradient's reduction. */
 struct dcpsim_step {
-  const char *line; /* the same as one line of a schedule file (JSON, without newline; docs/FORMATS.md) */
+  const char *line;  /* the same as one line of a schedule file (JSON, without newline; docs/FORMATS.md) */
   int64_t iteration; /* from 0 */
   double predicted_time_s;
   const struct dcpsim_group *groups; /* by ascending round */
@@ -115,8 +115,8 @@ DCPSIM_EXPORT struct dcpsim_schedule *dcpsim_plan_frames(const char *experiment,
                                                          const uint32_t *positions, size_t n, char *error,
                                                          size_t error_size);
 
-/* Opens a schedule file (schema dcpsim.schedule/1) to read it; a file of another schema is refused by its name. Only its
- * form is looked at: dcpsim_check finds the rest. NULL: an error. */
+/* Opens a schedule file (schema dcpsim.schedule/1) to read it; a file of another schema is refused by its name. Only
+ * its form is looked at: dcpsim_check finds the rest. NULL: an error. */
 DCPSIM_EXPORT struct dcpsim_schedule *dcpsim_schedule_open(const char *path, char *error, size_t error_size);
 
 /* Valid until the handle is closed. */
@@ -137,11 +137,10 @@ struct dcpsim_finding {
 };
 
 /* Checks a schedule file as `dcpsim check` does: calls finding(context, f) for everything wrong with it (f is valid
- * during the call; `finding` may be NULL) and returns how many there were, 0 when the file is good, or DCPSIM_ERROR when
- * it cannot be read at all. */
-DCPSIM_EXPORT int64_t dcpsim_check(const char *path,
-                                   void (*finding)(void *context, const struct dcpsim_finding *f), void *context,
-                                   char *error, size_t error_size);
+ * during the call; `finding` may be NULL) and returns how many there were, 0 when the file is good, or DCPSIM_ERROR
+ * when it cannot be read at all. */
+DCPSIM_EXPORT int64_t dcpsim_check(const char *path, void (*finding)(void *context, const struct dcpsim_finding *f),
+                                   void *context, char *error, size_t error_size);
 
 #ifdef __cplusplus
 }

@@ -23,8 +23,8 @@ void *xcalloc(size_t count, size_t bytes);
 void *xrealloc(void *p, size_t bytes);
 char *xstrdup(const char *s);
 
-/* Returns work(context, err), or -1 with err set when it ran out of memory on this thread: what it held is then lost. For
- * a library, which may not end the program of others. */
+/* Returns work(context, err), or -1 with err set when it ran out of memory on this thread: what it held is then lost.
+ * For a library, which may not end the program of others. */
 int memory_guard(int (*work)(void *context, struct err *err), void *context, struct err *err);
 
 /* Appends to a growing array: VEC_PUSH(v, n, cap, value), all lvalues of the caller, n and cap of type size_t. */

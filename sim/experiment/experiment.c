@@ -211,8 +211,8 @@ int experiment_open_shared(struct experiment *x, const struct experiment_options
   return experiment_open_lengths(x, options, shared, &none, err);
 }
 
-int experiment_open_lengths(struct experiment *x, const struct experiment_options *options, struct shared_inputs *shared,
-                            struct trace *trace, struct err *err) {
+int experiment_open_lengths(struct experiment *x, const struct experiment_options *options,
+                            struct shared_inputs *shared, struct trace *trace, struct err *err) {
   *x = (struct experiment){.shared = shared, .trace = *trace};
   *trace = (struct trace){0};
   options_copy(&x->options, options);

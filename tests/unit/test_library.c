@@ -96,7 +96,8 @@ Test(library, files_are_read_back_and_checked) {
   uint32_t lengths[N];
   char path[] = "/tmp/dcpsim_library_XXXXXX";
   make_lengths(lengths, 2);
-  char *text = plan_lines(EXPERIMENT(", \"model\": \"tiny-1d\", \"policy\": \"packed\", \"max_length\": 20000"), lengths);
+  char *text =
+      plan_lines(EXPERIMENT(", \"model\": \"tiny-1d\", \"policy\": \"packed\", \"max_length\": 20000"), lengths);
   FILE *file = fdopen(mkstemp(path), "w");
   fputs(text, file);
   fclose(file);
@@ -153,8 +154,8 @@ static void read_golden(const char *name, struct counts expected, size_t dropped
   }
   cr_assert_eq(status, DCPSIM_END, "%s", error);
   dcpsim_schedule_close(s);
-  cr_assert_eq(memcmp(&c, &expected, sizeof c), 0, "%s: %lld steps, %lld samples, %lld tokens", name, (long long)c.steps,
-               (long long)c.samples, (long long)c.tokens);
+  cr_assert_eq(memcmp(&c, &expected, sizeof c), 0, "%s: %lld steps, %lld samples, %lld tokens", name,
+               (long long)c.steps, (long long)c.samples, (long long)c.tokens);
 }
 
 Test(library, todays_schedules_stay_readable) {
@@ -189,8 +190,9 @@ static void refuse(const char *from, const char *to) {
 
 Test(library, other_schemas_are_refused_by_name) {
   refuse("dcpsim.schedule/1", "dcpsim.schedule/2");
-  cr_assert(strstr(error, "line 1: its schema is \"dcpsim.schedule/2\", this version of dcpsim reads \"dcpsim.schedule/1\""),
-            "%s", error);
+  cr_assert(
+      strstr(error, "line 1: its schema is \"dcpsim.schedule/2\", this version of dcpsim reads \"dcpsim.schedule/1\""),
+      "%s", error);
   refuse("dcpsim.schedule/1", "dcpsim.result/1");
   cr_assert(strstr(error, "is not a schedule"), "%s", error);
   refuse("\"world\"", "\"word\"");
@@ -220,8 +222,10 @@ Test(library, errors_are_one_line) {
   plan_fails(EXPERIMENT(", \"model\": \"tiny-1d\""), 1, 2, "'policy' must name one policy");
   plan_fails(EXPERIMENT(", \"model\": \"tiny-1d\", \"policy\": [\"dcp\", \"packed\"]"), 1, 2, "must name one policy");
   plan_fails(EXPERIMENT(", \"model\": \"tiny-1d\", \"policy\": \"dpc\""), 1, 2, "dpc");
-  plan_fails(EXPERIMENT(", \"model\": \"tiny-1d\", \"policy\": \"dcp\", \"schedule\": \"x\""), 1, 2, "'schedule' has no");
-  plan_fails(EXPERIMENT(", \"model\": \"tiny-1d\", \"policy\": \"dcp\", \"offload\": \"optimizer\""), 1, 2, "'offload'");
+  plan_fails(EXPERIMENT(", \"model\": \"tiny-1d\", \"policy\": \"dcp\", \"schedule\": \"x\""), 1, 2,
+             "'schedule' has no");
+  plan_fails(EXPERIMENT(", \"model\": \"tiny-1d\", \"policy\": \"dcp\", \"offload\": \"optimizer\""), 1, 2,
+             "'offload'");
   plan_fails(TEXT, 0, 2, "sample 1 has 0 tokens");
   plan_fails(TEXT, 2000000000, 2, "sample 1 has 2000000000 tokens");
   plan_fails(TEXT, 1, 0, "got 0");
