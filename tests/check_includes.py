@@ -34,8 +34,9 @@ RULES = {
     "sim/sweep": (("sim/experiment",) + BASE, ("mpi",)),
     "sim/report": (("sim/experiment", "sim/engine", "sim/plan") + BASE, ()),
     "sim/cli": (ALL, ()),
-    "sim": ((), ()),  # sim/dcpsim.h, the installed header
-    "tests": (ALL, ("criterion", "mpi")),
+    "sim": (("sim/experiment", "sim/plan", "traces") + BASE, ()),  # libdcpsim
+    "examples": ((), ("dcpsim",)),
+    "tests": (ALL, ("criterion", "mpi", "dcpsim")),
 }
 
 LIBRARIES = {
@@ -47,6 +48,7 @@ LIBRARIES = {
     "blas": r"(cblas|openblas.*)\.h",
     "cuda": r"(cuda.*|cublas.*|cudnn.*|nccl|nvrtc|nvml|mma|cooperative_groups.*|cute/.*|cutlass/.*)(\.h|\.hpp|\.cuh)?",
     "criterion": r"criterion/.*\.h",
+    "dcpsim": r"dcpsim\.h",  # libdcpsim as it is installed
 }
 
 SYSTEM = set("""assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg

@@ -130,6 +130,8 @@ scripts mpi
 scripts invalid
 scripts golden
 scripts cuda
+scripts install
+scripts tsan
 if [ -f tests/determinism.sh ]; then
   step 'determinism: gcc, clang, debug' timeout 600 sh tests/determinism.sh "$PWD/build/release/dcpsim" \
     "$PWD/build/clang/dcpsim" "$PWD/build/asan/dcpsim"

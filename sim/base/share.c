@@ -1,6 +1,8 @@
 #include "sim/base/share.h"
 
+#include <dlfcn.h>
 #include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,28 +19,33 @@ static int try_folder(char *buf, size_t size, const char *folder, const char *re
   return n > 0 && (size_t)n < size && access(buf, F_OK) == 0 ? 0 : -1;
 }
 
-/* <folder of the program>/../share/dcpsim; -1 when /proc does not tell. */
-static int installed_folder(char *buf, size_t size) {
-  char exe[PATH_MAX];
-  ssize_t n = readlink("/proc/self/exe", exe, sizeof exe - 1);
-  if (n <= 0)
-    return -1;
-  exe[n] = '\0';
-  char *slash = strrchr(exe, '/');
-  if (!slash)
-    return -1;
-  *slash = '\0';
-  int need = snprintf(buf, size, "%s/../share/dcpsim", exe);
-  return need > 0 && (size_t)need < size ? 0 : -1;
+/* In share/dcpsim of the prefix that holds `object`: one folder up from bin and lib, two from lib/x86_64-linux-gnu. */
+static int try_prefix_of(char *buf, size_t size, const char *object, const char *relative) {
+  const char *slash = strrchr(object, '/');
+  char folder[PATH_MAX + 32];
+  for (int up = 1; slash && up <= 2; up++) {
+    snprintf(folder, sizeof folder, "%.*s%s/share/dcpsim", (int)(slash - object), object, up == 1 ? "/.." : "/../..");
+    if (try_folder(buf, size, folder, relative) == 0)
+      return 0;
+  }
+  return -1;
+}
+
+/* The code at work may be a library inside somebody's program: its own place counts before the program's. */
+static int try_installed(char *buf, size_t size, const char *relative) {
+  Dl_info self;
+  char path[PATH_MAX];
+  if (dladdr((const void *)(uintptr_t)try_folder, &self) && self.dli_fname && realpath(self.dli_fname, path) &&
+      try_prefix_of(buf, size, path, relative) == 0)
+    return 0;
+  ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+  path[n > 0 ? n : 0] = '\0';
+  return try_prefix_of(buf, size, path, relative);
 }
 
 int share_path(char *buf, size_t size, const char *relative) {
-  if (try_folder(buf, size, getenv("DCPSIM_SHARE"), relative) == 0)
-    return 0;
-  if (try_folder(buf, size, DCPSIM_SOURCE_DIR, relative) == 0)
-    return 0;
-  char folder[PATH_MAX + 32];
-  if (installed_folder(folder, sizeof folder) == 0 && try_folder(buf, size, folder, relative) == 0)
+  if (try_folder(buf, size, getenv("DCPSIM_SHARE"), relative) == 0 || try_installed(buf, size, relative) == 0 ||
+      try_folder(buf, size, DCPSIM_SOURCE_DIR, relative) == 0)
     return 0;
   if (size)
     buf[0] = '\0';

@@ -3,9 +3,9 @@
 #define SIM_BASE_SHARE_H
 #include <stddef.h>
 
-/* Full path of `relative` ("models/presets/llama2-7b.json") in the first place that has it: $DCPSIM_SHARE, the source
- * tree the program was built from, ../share/dcpsim beside the program. 0 found; -1 nowhere (or longer than `size`),
- * buf is then "". */
+/* Full path of `relative` ("models/presets/llama2-7b.json") in the first place that has it: $DCPSIM_SHARE; share/dcpsim
+ * of the prefix that the shared library, or else the program, is installed in; the source tree it was built from.
+ * 0 found; -1 nowhere (or longer than `size`), buf is then "". */
 int share_path(char *buf, size_t size, const char *relative);
 
 #endif

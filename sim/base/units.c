@@ -1,11 +1,10 @@
 #include "sim/base/units.h"
 
 #include <math.h>
+#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "sim/base/err.h"
 
 int64_t ns_from_s(double seconds) {
   ASSERT(seconds >= 0 && seconds < 4.6e9);
@@ -26,9 +25,32 @@ size_t size_add(size_t a, size_t b) {
   return r;
 }
 
+/* Where to go when memory is exhausted, and what was asked for then. */
+struct guard {
+  jmp_buf jump;
+  size_t bytes;
+};
+static _Thread_local struct guard *guard;
+
+int memory_guard(int (*work)(void *context, struct err *err), void *context, struct err *err) {
+  struct guard here, *outer = guard;
+  int rc = -1;
+  guard = &here;
+  if (setjmp(here.jump) == 0)
+    rc = work(context, err);
+  else
+    err_set(err, "out of memory (asked for %zu bytes)", here.bytes);
+  guard = outer;
+  return rc;
+}
+
 static void *checked(void *p, size_t bytes) {
   if (p || bytes == 0)
     return p;
+  if (guard) {
+    guard->bytes = bytes;
+    longjmp(guard->jump, 1);
+  }
   fprintf(stderr, "dcpsim: out of memory (asked for %zu bytes)\n", bytes);
   exit(1);
 }

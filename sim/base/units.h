@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "sim/base/err.h"
+
 #define GIB_BYTES (1024.0 * 1024.0 * 1024.0)
 
 /* Models return double seconds; the clock counts int64 nanoseconds. Rounds to nearest; asserts 0 <= s < 2^62 ns. */
@@ -14,11 +16,16 @@ double s_from_ns(int64_t ns);
 size_t size_mul(size_t a, size_t b);
 size_t size_add(size_t a, size_t b);
 
-/* malloc/calloc/realloc that abort with one clear line when memory is exhausted. */
+/* malloc/calloc/realloc that end the program with one clear line when memory is exhausted; inside memory_guard they
+ * end `work` alone. */
 void *xmalloc(size_t bytes);
 void *xcalloc(size_t count, size_t bytes);
 void *xrealloc(void *p, size_t bytes);
 char *xstrdup(const char *s);
+
+/* Returns work(context, err), or -1 with err set when it ran out of memory on this thread: what it held is then lost.
+ * For a library, which may not end the program of others. */
+int memory_guard(int (*work)(void *context, struct err *err), void *context, struct err *err);
 
 /* Appends to a growing array: VEC_PUSH(v, n, cap, value), all lvalues of the caller, n and cap of type size_t. */
 #define VEC_PUSH(v, n, cap, value)                                                                                     \

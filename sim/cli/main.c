@@ -4,6 +4,7 @@
 
 #include "sim/base/json.h"
 #include "sim/base/output.h"
+#include "sim/cli/build_info.h"
 #include "sim/cli/cli.h"
 
 struct command {
@@ -32,7 +33,7 @@ static void help(FILE *out) {
                "scheduling policies.\n\n");
   for (int i = 0; i < N_COMMANDS; i++)
     fprintf(out, "  %-11s%s\n", commands[i].name, commands[i].help);
-  fprintf(out, "\n  --version   the version\n"
+  fprintf(out, "\n  --version   the version, the commit and options of this build\n"
                "  --help      this text; dcpsim COMMAND --help: all options with units and defaults\n\n"
                "Example: dcpsim simulate --trace prolong --model llama2-7b --cluster h200_8x4\n"
                "Exit code: 0 ok, 1 failure, 2 usage.\n");
@@ -69,7 +70,7 @@ int main(int argc, char **argv) {
     return 0;
   }
   if (strcmp(name, "--version") == 0) {
-    printf("dcpsim %s\n", DCPSIM_VERSION);
+    printf("dcpsim %s\n%s", DCPSIM_VERSION, build_info);
     return 0;
   }
   for (int i = 0; i < N_COMMANDS; i++)

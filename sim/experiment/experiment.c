@@ -141,15 +141,22 @@ struct fit experiment_fit(const struct experiment *x, const struct policy *polic
 
 /* ---- Samples ---- */
 
-static int load_samples(struct experiment *x, struct err *err) {
+static int load_trace(struct experiment *x, struct err *err) {
   const struct experiment_options *o = &x->options;
   struct trace_options to = {.format = o->format,
                              .column = o->column,
                              .skip_bad = o->skip_bad,
                              .draws = o->samples,
                              .seed = (uint64_t)o->seed};
-  if ((x->shared ? shared_inputs_trace(x->shared, &x->trace, o->trace, &to, err)
-                 : trace_load(&x->trace, o->trace, &to, err)) < 0)
+  if (x->trace.samples) /* the caller's */
+    return 0;
+  return x->shared ? shared_inputs_trace(x->shared, &x->trace, o->trace, &to, err)
+                   : trace_load(&x->trace, o->trace, &to, err);
+}
+
+static int load_samples(struct experiment *x, struct err *err) {
+  const struct experiment_options *o = &x->options;
+  if (load_trace(x, err) < 0)
     return -1;
   if (x->trace.is_2d != x->model.is_2d)
     return err_set(err, "trace '%s' has %s, but model '%s' trains on %s", x->trace.name,
@@ -200,7 +207,14 @@ int experiment_open(struct experiment *x, const struct experiment_options *optio
 
 int experiment_open_shared(struct experiment *x, const struct experiment_options *options, struct shared_inputs *shared,
                            struct err *err) {
-  *x = (struct experiment){.shared = shared, .progress_label = "simulating"};
+  struct trace none = {0};
+  return experiment_open_lengths(x, options, shared, &none, err);
+}
+
+int experiment_open_lengths(struct experiment *x, const struct experiment_options *options,
+                            struct shared_inputs *shared, struct trace *trace, struct err *err) {
+  *x = (struct experiment){.shared = shared, .trace = *trace, .progress_label = "simulating"};
+  *trace = (struct trace){0};
   options_copy(&x->options, options);
   options_differences(options, x->differences, sizeof x->differences);
   if (check_required(&x->options, err) == 0 && find_policies(x, err) == 0 && load_system(x, err) == 0 &&

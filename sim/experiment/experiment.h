@@ -98,6 +98,10 @@ int experiment_open(struct experiment *x, const struct experiment_options *optio
  * progress bar; results are those of experiment_open. */
 int experiment_open_shared(struct experiment *x, const struct experiment_options *options, struct shared_inputs *shared,
                            struct err *err);
+/* experiment_open_shared on lengths of the caller: *trace, which is x's from now on, also after a failure, in place of
+ * the trace that the options name. */
+int experiment_open_lengths(struct experiment *x, const struct experiment_options *options,
+                            struct shared_inputs *shared, struct trace *trace, struct err *err);
 void experiment_close(struct experiment *x);
 
 /* What fits, for this policy. */

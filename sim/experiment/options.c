@@ -493,15 +493,23 @@ int options_read_object(struct experiment_options *o, const struct json_doc *doc
   return rc;
 }
 
+/* Releases the document. */
+static int read_doc(struct experiment_options *o, struct json_doc *doc, struct err *err) {
+  int rc = options_check_keys(doc, doc->root, "schema", err);
+  if (rc == 0)
+    rc = options_read_object(o, doc, doc->root, err);
+  json_doc_release(doc);
+  return rc;
+}
+
 int options_read_file(struct experiment_options *o, const char *path, struct err *err) {
   struct json_doc doc;
-  if (json_doc_read(&doc, "experiment", path, SCHEMA, err) < 0)
-    return -1;
-  int rc = options_check_keys(&doc, doc.root, "schema", err);
-  if (rc == 0)
-    rc = options_read_object(o, &doc, doc.root, err);
-  json_doc_release(&doc);
-  return rc;
+  return json_doc_read(&doc, "experiment", path, SCHEMA, err) < 0 ? -1 : read_doc(o, &doc, err);
+}
+
+int options_read_text(struct experiment_options *o, const char *path, const char *text, struct err *err) {
+  struct json_doc doc;
+  return json_doc_parse(&doc, "experiment", path, text, SCHEMA, err) < 0 ? -1 : read_doc(o, &doc, err);
 }
 
 /* ---- Command line ---------------------------------------------------------------------------------------------------

@@ -85,6 +85,8 @@ int options_set(struct experiment_options *o, const char *name, const char *valu
 
 /* Sets every field that an experiment file has. */
 int options_read_file(struct experiment_options *o, const char *path, struct err *err);
+/* The same from text; `path` is only for messages. */
+int options_read_text(struct experiment_options *o, const char *path, const char *text, struct err *err);
 
 /* For files that hold experiment fields in objects of their own. Refuses keys of `object` that are neither fields nor
  * `also` (may be NULL), naming line and nearest valid key. */

@@ -13,7 +13,7 @@ struct trace_store;
 struct trace_store *trace_store_new(void);
 void trace_store_free(struct trace_store *s); /* NULL is fine */
 
-/* Belongs to one thread; `traces` (not owned) may be shared with others. */
+/* Belongs to one thread; `traces` (not owned) may be shared with others; NULL where no trace is asked for. */
 struct shared_inputs;
 struct shared_inputs *shared_inputs_new(struct trace_store *traces);
 /* The same for experiments that run on all their threads: no profiles are kept, which would need locks. */

@@ -8,9 +8,12 @@
 
 #include "sim/base/units.h"
 
+void json_lines_open_file(struct json_lines *l, const char *kind, const char *path, FILE *file) {
+  *l = (struct json_lines){.kind = kind, .path = path, .file = file, .limit = JSON_LINES_MAX_BYTES};
+}
+
 int json_lines_open(struct json_lines *l, const char *kind, const char *path, struct err *err) {
-  *l = (struct json_lines){.kind = kind, .path = path, .limit = JSON_LINES_MAX_BYTES};
-  l->file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+  json_lines_open_file(l, kind, path, strcmp(path, "-") == 0 ? stdin : fopen(path, "rbe"));
   if (!l->file)
     return err_set(err, "cannot open %s '%s': %s", kind, path, strerror(errno));
   return 0;

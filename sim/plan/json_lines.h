@@ -23,6 +23,8 @@ struct json_lines {
 
 /* "-" is stdin. */
 int json_lines_open(struct json_lines *l, const char *kind, const char *path, struct err *err);
+/* Reads an open file, which is closed by json_lines_release; `path` is only for messages. */
+void json_lines_open_file(struct json_lines *l, const char *kind, const char *path, FILE *file);
 /* 1: the next line that is not blank; 0: the end; -1: a read error, or a line over the limit. */
 int json_lines_next(struct json_lines *l, struct err *err);
 void json_lines_release(struct json_lines *l);

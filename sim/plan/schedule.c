@@ -87,7 +87,8 @@ struct schedule_writer {
   struct output out;
   FILE *spool; /* the iterations; has no name any more, so nothing is left of it however we end */
   int64_t iterations;
-  bool is_2d; /* the model's, once an iteration was written */
+  bool is_2d;    /* the model's, once an iteration was written */
+  bool borrowed; /* out.file is the caller's */
 };
 
 /* Beside the target, where there is room for the whole, and unlinked at once. */
@@ -104,7 +105,9 @@ static FILE *open_spool(const struct output *out) {
   return fd < 0 ? NULL : fdopen(fd, "w+");
 }
 
-static const char *shown_path(const struct schedule_writer *w) { return w->out.path ? w->out.path : "-"; }
+static const char *shown_path(const struct schedule_writer *w) {
+  return w->out.path ? w->out.path : w->borrowed ? "a temporary file" : "-";
+}
 
 static int write_error(const struct schedule_writer *w, struct err *err) {
   return err_set(err, "cannot write '%s': %s", shown_path(w), strerror(errno ? errno : EIO));
@@ -125,10 +128,21 @@ int schedule_writer_open(struct schedule_writer **w, const char *path, struct er
   return 0;
 }
 
+int schedule_writer_open_file(struct schedule_writer **w, FILE *file, struct err *err) {
+  FILE *spool = tmpfile();
+  if (!spool)
+    return err_set(err, "cannot create a temporary file: %s", strerror(errno));
+  *w = xcalloc(1, sizeof **w);
+  **w = (struct schedule_writer){.out.file = file, .spool = spool, .borrowed = true};
+  return 0;
+}
+
 void schedule_writer_discard(struct schedule_writer *w) {
   if (!w)
     return;
   fclose(w->spool);
+  if (w->borrowed)
+    w->out.file = NULL;
   output_discard(&w->out);
   free(w);
 }
@@ -321,7 +335,9 @@ int schedule_writer_commit(struct schedule_writer *w, const struct schedule_head
                            struct schedule_ids infeasible, struct schedule_ids overlong, struct err *err) {
   write_header(w->out.file, h, h->is_2d || w->is_2d, dropped, infeasible, overlong);
   int status = copy_spool(w, err);
-  if (status == 0)
+  if (status == 0 && w->borrowed)
+    status = fflush(w->out.file) != 0 ? write_error(w, err) : 0;
+  else if (status == 0)
     status = output_commit(&w->out, err);
   schedule_writer_discard(w);
   return status;

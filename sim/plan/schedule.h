@@ -35,6 +35,8 @@ struct schedule_header {
  * file beside the target and joined on commit. */
 struct schedule_writer;
 int schedule_writer_open(struct schedule_writer **w, const char *path, struct err *err);
+/* The same into a file that is open, at its end, and stays the caller's. */
+int schedule_writer_open_file(struct schedule_writer **w, FILE *file, struct err *err);
 /* `weights`: one per micro-batch of the iteration, summing to 1. `group_time_s`: predicted, one per group. */
 int schedule_writer_iteration(struct schedule_writer *w, const struct sample_set *samples,
                               const struct transformer *model, const struct plan_iteration *it, const double *weights,

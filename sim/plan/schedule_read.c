@@ -283,7 +283,10 @@ static void read_header(struct place *p, const json_t *o, struct schedule_reader
   read_modules(p, o, r);
 }
 
-static int not_a_schedule(const struct schedule_reader *r, struct err *err) {
+static int not_a_schedule(const struct schedule_reader *r, const char *schema, struct err *err) {
+  if (schema && strncmp(schema, "dcpsim.schedule/", strlen("dcpsim.schedule/")) == 0)
+    return err_set(err, "schedule '%s' line %" PRId64 ": its schema is \"%.60s\", this version of dcpsim reads \"%s\"",
+                   r->lines.path, r->lines.line, schema, SCHEDULE_SCHEMA);
   return err_set(err, "'%s' is not a schedule: its first line must be a JSON object with \"schema\": \"%s\"",
                  r->lines.path, SCHEDULE_SCHEMA);
 }
@@ -291,7 +294,7 @@ static int not_a_schedule(const struct schedule_reader *r, struct err *err) {
 static int open_header(struct schedule_reader *r, struct err *err) {
   int status = json_lines_next(&r->lines, err);
   if (status <= 0)
-    return status < 0 ? -1 : not_a_schedule(r, err);
+    return status < 0 ? -1 : not_a_schedule(r, NULL, err);
   json_error_t e;
   json_t *o = json_loadb(r->lines.text, r->lines.size, JSON_REJECT_DUPLICATES, &e);
   if (!o && r->lines.text[0] == '{')
@@ -303,25 +306,38 @@ static int open_header(struct schedule_reader *r, struct err *err) {
     read_header(&p, o, r);
     status = 0;
   } else {
-    status = not_a_schedule(r, err);
+    status = not_a_schedule(r, schema, err);
   }
   json_decref(o);
   return status;
 }
 
-int schedule_reader_open(struct schedule_reader *r, const char *path,
-                         void (*finding)(void *context, const struct schedule_finding *f), void *context,
-                         struct err *err) {
-  *r = (struct schedule_reader){
-      .finding = finding,
-      .context = context,
-      .header = {.world = -1, .gpus_per_node = -1, .zero = -1, .samples_total = -1, .memory_cap_bytes = -1}};
-  if (json_lines_open(&r->lines, "schedule", path, err) < 0)
-    return -1;
+/* With r->lines open. */
+static int reader_open(struct schedule_reader *r, void (*finding)(void *context, const struct schedule_finding *f),
+                       void *context, struct err *err) {
+  r->finding = finding;
+  r->context = context;
+  r->header = (struct schedule_header){
+      .world = -1, .gpus_per_node = -1, .zero = -1, .samples_total = -1, .memory_cap_bytes = -1};
   if (open_header(r, err) == 0)
     return 0;
   schedule_reader_close(r);
   return -1;
+}
+
+int schedule_reader_open(struct schedule_reader *r, const char *path,
+                         void (*finding)(void *context, const struct schedule_finding *f), void *context,
+                         struct err *err) {
+  *r = (struct schedule_reader){0};
+  return json_lines_open(&r->lines, "schedule", path, err) < 0 ? -1 : reader_open(r, finding, context, err);
+}
+
+int schedule_reader_open_file(struct schedule_reader *r, FILE *file, const char *path,
+                              void (*finding)(void *context, const struct schedule_finding *f), void *context,
+                              struct err *err) {
+  *r = (struct schedule_reader){0};
+  json_lines_open_file(&r->lines, "schedule", path, file);
+  return reader_open(r, finding, context, err);
 }
 
 static void id_list_release(struct schedule_id_list *list) {

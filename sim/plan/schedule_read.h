@@ -48,6 +48,10 @@ struct schedule_reader {
 int schedule_reader_open(struct schedule_reader *r, const char *path,
                          void (*finding)(void *context, const struct schedule_finding *f), void *context,
                          struct err *err);
+/* The same of an open file, which is the reader's from now on; `path` is only for messages. */
+int schedule_reader_open_file(struct schedule_reader *r, FILE *file, const char *path,
+                              void (*finding)(void *context, const struct schedule_finding *f), void *context,
+                              struct err *err);
 /* 1: a step (partly empty where the line was malformed); 0: the end; -1: read error. Unparsable lines are told and
  * skipped. `step` is zeroed by the caller before the first call and reused. */
 int schedule_reader_next(struct schedule_reader *r, struct schedule_step *step, struct err *err);

@@ -76,6 +76,30 @@ Test(base_sha256, fips_vectors) {
   free(million);
 }
 
+#ifndef __SANITIZE_ADDRESS__ /* whose malloc ends the program itself */
+static int ask_for_too_much(void *context, struct err *err) {
+  volatile size_t bytes = SIZE_MAX / 2;
+  return err ? xmalloc(bytes) == context : -1;
+}
+
+static int give_seven(void *context, struct err *err) { return err ? *(int *)context : -1; }
+
+static int guard_inside(void *context, struct err *err) {
+  struct err inner = {.set = false};
+  cr_assert_eq(memory_guard(ask_for_too_much, NULL, &inner), -1);
+  return give_seven(context, err);
+}
+
+Test(base_units, running_out_of_memory_ends_the_guarded_work_alone) {
+  struct err err = {.set = false};
+  int seven = 7;
+  cr_assert_eq(memory_guard(ask_for_too_much, NULL, &err), -1);
+  cr_assert(strncmp(err.msg, "out of memory (asked for ", 25) == 0, "%s", err.msg);
+  cr_assert_eq(memory_guard(give_seven, &seven, &err), 7);
+  cr_assert_eq(memory_guard(guard_inside, &seven, &err), 7, "guards nest");
+}
+#endif
+
 Test(base_share, finds_files) {
   char path[PATH_MAX];
   unsetenv("DCPSIM_SHARE");
