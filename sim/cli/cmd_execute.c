@@ -20,6 +20,8 @@ struct request {
   const char *schedule, *device, *timeline, *csv;
   long steps; /* 0: all */
   bool json, verify;
+  long as_rank; /* -1: every rank is a process */
+  long world;
   double timeout_s;
   struct execute_options options;
 };
@@ -65,13 +67,15 @@ static void help(FILE *out) {
       "                      takes sgd\n"
       "  --optimizer NAME    adamw (default) or sgd (default with --verify)\n"
       "  --learning-rate X   default 1e-4 for adamw, 0.1 for sgd; 0: nothing is updated\n"
+      "  --as-rank R --world W  this one process plays rank R of a schedule for W ranks; exchanges and collectives\n"
+      "                      wait for their predicted time, and are marked (waited)\n"
       "  --seed N            of weights and tokens (default 0)\n"
       "  --timeout-s X       an operation that takes longer ends all ranks (default 60)\n"
       "  --timeline FILE     rank 0's measured timeline (Perfetto); {rank} in the name: every rank's\n"
       "  --csv FILE          a row per iteration, written as it ends\n"
       "  --json              print dcpsim.execution/1\n\n"
-      "Played: 1D models with RMSNorm and without biases, zero 0 to 2, SP by heads. Times are rank 0's, from a\n"
-      "common start to a common end. Exit code: 0 ok, 1 failure (also when --verify finds a difference), 2 usage.\n",
+      "Played: the operations of framework fused, zero 0 to 2. Times are rank 0's, from a common start to a common\n"
+      "end. Exit code: 0 ok, 1 failure (also when --verify finds a difference), 2 usage.\n",
       VERIFY_TOLERANCE);
 }
 
@@ -101,6 +105,8 @@ enum option_code {
   OPT_OPTIMIZER,
   OPT_RATE,
   OPT_SEED,
+  OPT_AS_RANK,
+  OPT_WORLD,
   OPT_TIMEOUT,
   OPT_TIMELINE,
   OPT_CSV,
@@ -109,7 +115,7 @@ enum option_code {
 
 struct parsed {
   const char *optimizer;
-  double rate, steps, seed;
+  double rate, steps, seed, as_rank, world;
 };
 
 static int parse_one(struct request *r, struct parsed *p, int code, const char *value, struct err *err) {
@@ -129,6 +135,10 @@ static int parse_one(struct request *r, struct parsed *p, int code, const char *
     return parse_number("--learning-rate", value, 0, &p->rate, err);
   case OPT_SEED:
     return parse_whole("--seed", value, 0, &p->seed, err);
+  case OPT_AS_RANK:
+    return parse_whole("--as-rank", value, 0, &p->as_rank, err);
+  case OPT_WORLD:
+    return parse_whole("--world", value, 1, &p->world, err);
   case OPT_TIMEOUT:
     return parse_number("--timeout-s", value, 0.1, &r->timeout_s, err);
   case OPT_TIMELINE:
@@ -141,6 +151,22 @@ static int parse_one(struct request *r, struct parsed *p, int code, const char *
     r->json = true;
     return 0;
   }
+}
+
+static int finish_as_rank(struct request *r, const struct parsed *p, struct err *err) {
+  r->as_rank = (long)p->as_rank;
+  r->world = (long)p->world;
+  if ((r->as_rank < 0) != (r->world < 0))
+    return err_usage(err, "execute: --as-rank and --world belong together");
+  if (r->as_rank < 0)
+    return 0;
+  if (r->as_rank >= r->world)
+    return err_usage(err, "execute: --as-rank must be below --world %ld, got %ld", r->world, r->as_rank);
+  if (r->verify)
+    return err_usage(err, "execute: --verify needs the numbers of all ranks, --as-rank has those of one");
+  if (r->options.is_virtual)
+    return err_usage(err, "execute: --as-rank plays one rank on a real device (cpu, cuda)");
+  return 0;
 }
 
 static int finish(struct request *r, const struct parsed *p, struct err *err) {
@@ -165,7 +191,7 @@ static int finish(struct request *r, const struct parsed *p, struct err *err) {
   if (r->verify && r->options.is_virtual)
     return err_usage(err, "execute: --verify needs numbers, which the virtual device does not have (cpu, cuda)");
   r->steps = (long)p->steps;
-  return 0;
+  return finish_as_rank(r, p, err);
 }
 
 static int parse(int argc, char **argv, struct request *r, bool *want_help, struct err *err) {
@@ -176,12 +202,14 @@ static int parse(int argc, char **argv, struct request *r, bool *want_help, stru
                                           {"optimizer", required_argument, NULL, OPT_OPTIMIZER},
                                           {"learning-rate", required_argument, NULL, OPT_RATE},
                                           {"seed", required_argument, NULL, OPT_SEED},
+                                          {"as-rank", required_argument, NULL, OPT_AS_RANK},
+                                          {"world", required_argument, NULL, OPT_WORLD},
                                           {"timeout-s", required_argument, NULL, OPT_TIMEOUT},
                                           {"timeline", required_argument, NULL, OPT_TIMELINE},
                                           {"csv", required_argument, NULL, OPT_CSV},
                                           {"json", no_argument, NULL, OPT_JSON},
                                           {0}};
-  struct parsed p = {.rate = -1};
+  struct parsed p = {.rate = -1, .as_rank = -1, .world = -1};
   int code;
   opterr = 0;
   optind = 0; /* GNU: scan anew */
@@ -203,8 +231,11 @@ static int parse(int argc, char **argv, struct request *r, bool *want_help, stru
 
 /* ---- opening ---- */
 
+/* The process that prints. */
+static bool leads(const struct execution *x) { return x->world->rank == 0 || x->request->as_rank >= 0; }
+
 static int open_csv(struct execution *x, struct err *err) {
-  if (!x->request->csv || x->world->rank != 0)
+  if (!x->request->csv || !leads(x))
     return 0;
   x->csv = fopen(x->request->csv, "w");
   if (!x->csv || fprintf(x->csv, "iteration,predicted_time_s,measured_time_s,tokens,loss,grad_norm\n") < 0 ||
@@ -239,13 +270,23 @@ static int local_rank(void) {
   return launcher_number(names, 3);
 }
 
+static int open_world(struct execution *x, struct err *err) {
+  const struct request *r = x->request;
+  if (r->as_rank < 0)
+    return communicator_open(&x->world, NULL, x->device, err);
+  x->world = execute_stand_in(x->device, (int)r->as_rank, (int)r->world);
+  return 0;
+}
+
 static int open_all(struct execution *x, struct err *err) {
   const struct request *r = x->request;
   bool cuda = strcmp(r->device, "cuda") == 0;
   if (device_open(&x->device, r->options.is_virtual ? "cpu" : r->device, cuda ? local_rank() : 0, err) ||
-      communicator_open(&x->world, NULL, x->device, err) || execute_plan_open(&x->plan, r->schedule, err))
+      open_world(x, err) || execute_plan_open(&x->plan, r->schedule, err))
     return -1;
   const struct schedule_header *h = &x->plan.reader.header;
+  if (r->as_rank >= 0 && h->world != r->world)
+    return err_set(err, "execute: schedule '%s' is for %d ranks, not --world %ld", r->schedule, h->world, r->world);
   if (h->world != x->world->ranks)
     return err_set(err,
                    "execute: schedule '%s' is for %d ranks, but %d process%s runs: mpirun -np %d dcpsim execute ...",
@@ -349,14 +390,14 @@ static int play_one(struct execution *x, struct timeline *timeline, struct err *
 
 static bool keeps_timeline(const struct execution *x) {
   const char *name = x->request->timeline;
-  return name && (x->world->rank == 0 || strstr(name, "{rank}"));
+  return name && (leads(x) || strstr(name, "{rank}"));
 }
 
 static int play(struct execution *x, struct err *err) {
   int64_t total = x->request->steps ? int64_min(x->request->steps, x->plan.iterations) : x->plan.iterations;
   struct progress bar = {.enabled = false};
   int rc = 0;
-  if (x->world->rank == 0)
+  if (leads(x))
     progress_start(&bar, "executing", total);
   for (int64_t n = 0; rc == 0 && n < total; n++) {
     rc = execute_plan_next(&x->plan, x->world->rank, err) < 0 ||
@@ -397,12 +438,25 @@ static int write_timeline(struct execution *x, struct err *err) {
 
 /* An operation's line: runs of one name that differ in category or direction are told apart. */
 static const char *op_label(const struct execute_op *op, char *buf, size_t size) {
+  static const char mark[] = " (waited)";
   bool named = strstr(op->name, "backward") || strstr(op->name, "grad");
-  snprintf(buf, size, "%s%s", op->name,
+  int length = (int)(strlen(op->name) - (op->waited ? strlen(mark) : 0));
+  snprintf(buf, size, "%.*s%s%s", length, op->name,
            op->category == TIMELINE_CAT_RECOMPUTE ? "_recompute"
            : op->backward && !named               ? "_backward"
-                                                  : "");
+                                                  : "",
+           op->waited ? mark : "");
   return buf;
+}
+
+/* The virtual device has no memory to measure. */
+static void write_memory(struct json_writer *w, const struct execution *x) {
+  json_key(w, "memory");
+  json_begin_object(w);
+  json_key_int(w, "predicted_bytes", x->plan.predicted_peak_bytes);
+  if (!x->request->options.is_virtual)
+    json_key_int(w, "measured_bytes", executor_peak_bytes(x->executor));
+  json_end_object(w);
 }
 
 static void write_json(FILE *out, const struct execution *x) {
@@ -414,6 +468,8 @@ static void write_json(FILE *out, const struct execution *x) {
   json_key_str(&w, "schema", "dcpsim.execution/1");
   json_key_str(&w, "device", x->request->options.is_virtual ? "virtual" : x->device->name);
   json_key_int(&w, "ranks", x->world->ranks);
+  if (x->request->as_rank >= 0)
+    json_key_int(&w, "as_rank", x->world->rank);
   json_key(&w, "iterations");
   json_begin_array(&w);
   for (size_t i = 0; i < x->n_rows; i++) {
@@ -431,15 +487,28 @@ static void write_json(FILE *out, const struct execution *x) {
     json_key_int(&w, "count", ops[i].count);
     json_key_double(&w, "predicted_s", ops[i].predicted_s);
     json_key_double(&w, "measured_s", ops[i].measured_s);
+    if (ops[i].waited)
+      json_key_bool(&w, "waited", true);
     json_end_object(&w);
   }
   json_end_array(&w);
+  write_memory(&w, x);
   json_key(&w, "verify");
   json_begin_object(&w);
   json_key_int(&w, "checked", x->verified.checked);
   json_key_double(&w, "max_rel_error", x->verified.max_rel_error);
   json_end_object(&w);
   json_end_object(&w);
+  fputc('\n', out);
+}
+
+static void print_memory(FILE *out, const struct execution *x) {
+  const double gib = 1024.0 * 1024 * 1024;
+  fprintf(out, "\npeak memory: predicted %.4g GiB", (double)x->plan.predicted_peak_bytes / gib);
+  if (!x->request->options.is_virtual)
+    fprintf(out, ", measured %.4g GiB (weights, gradients, optimizer and activations%s)",
+            (double)executor_peak_bytes(x->executor) / gib,
+            x->device->kind->element == ELEMENT_FP32 ? ", in fp32 where the prediction has bf16" : "");
   fputc('\n', out);
 }
 
@@ -457,18 +526,20 @@ static void print_table(FILE *out, const struct execution *x) {
           x->world->ranks == 1 ? "" : "s", x->request->options.is_virtual ? "virtual" : x->device->name);
   fprintf(out, "predicted %.6g s, measured %.6g s, an iteration is off by %.1f %% on average\n\n", predicted, measured,
           x->n_rows ? 100 * apart / (double)x->n_rows : 0);
-  fprintf(out, "%-28s %10s %14s %14s %8s\n", "operation (rank 0)", "runs", "predicted s", "measured s", "ratio");
+  snprintf(label, sizeof label, "operation (rank %d)", x->world->rank);
+  fprintf(out, "%-34s %10s %14s %14s %8s\n", label, "runs", "predicted s", "measured s", "ratio");
   for (int i = 0; i < n; i++)
-    fprintf(out, "%-28s %10lld %14.6g %14.6g %8.3g\n", op_label(&ops[i], label, sizeof label), (long long)ops[i].count,
+    fprintf(out, "%-34s %10lld %14.6g %14.6g %8.3g\n", op_label(&ops[i], label, sizeof label), (long long)ops[i].count,
             ops[i].predicted_s, ops[i].measured_s, ops[i].predicted_s > 0 ? ops[i].measured_s / ops[i].predicted_s : 0);
+  print_memory(out, x);
   if (x->request->verify)
-    fprintf(out, "\nverified: %lld tensors and losses, largest relative error %.2e (%s)\n",
+    fprintf(out, "verified: %lld tensors and losses, largest relative error %.2e (%s)\n",
             (long long)x->verified.checked, x->verified.max_rel_error, x->verified.worst);
 }
 
 static int print(struct execution *x, struct err *err) {
   struct output out;
-  if (x->world->rank != 0)
+  if (!leads(x))
     return 0;
   if (output_open(&out, "-", err))
     return -1;

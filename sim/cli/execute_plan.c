@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "models/memory.h"
 #include "sim/base/units.h"
 #include "sim/engine/collectives.h"
 #include "sim/plan/lower.h"
@@ -248,8 +249,12 @@ static void predict_rank(struct execute_plan *p, int rank) {
     const struct plan_group *group = &p->line.plan.groups[g];
     if (rank < group->first_rank || rank >= group->first_rank + group->sp)
       continue;
-    for (size_t i = 0; i < group->n_micro_batches; i++)
+    for (size_t i = 0; i < group->n_micro_batches; i++) {
       predict_micro_batch(p, group->first_micro_batch + i, cursors);
+      struct microbatch shape = shape_of(&p->micro_batches[group->first_micro_batch + i], p->model.is_2d);
+      p->predicted_peak_bytes =
+          int64_max(p->predicted_peak_bytes, memory_peak_bytes(&p->system, group->sp, &shape, p->unequal_counts));
+    }
   }
 }
 

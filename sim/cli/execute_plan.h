@@ -27,8 +27,9 @@ struct execute_plan {
   struct execute_micro_batch *micro_batches;
   struct execute_group *groups;
   struct execute_collective *collectives;
-  double **predicted;      /* per micro-batch of this rank, else NULL */
-  double predicted_step_s; /* simulated; the schedule's line says the same */
+  double **predicted;           /* per micro-batch of this rank, else NULL */
+  double predicted_step_s;      /* simulated; the schedule's line says the same */
+  int64_t predicted_peak_bytes; /* of this rank's memory, over all iterations so far */
   struct execute_step step;
 };
 

@@ -68,7 +68,8 @@ struct execute_options {
 
 /* What one operation took, over all its runs. */
 struct execute_op {
-  const char *name;
+  const char *name; /* waited: ends in " (waited)" */
+  bool waited;      /* for ranks that do not exist, as long as predicted */
   uint8_t category; /* enum timeline_category */
   bool backward;
   int64_t count;
@@ -82,6 +83,10 @@ struct execute_result {
 };
 
 struct executor;
+
+/* The communicator of rank `rank` of `ranks` whose others do not exist: an executor over it plays this rank's part, and
+ * waits where it would exchange. communicator_close closes it; the device must outlive it. */
+struct communicator *execute_stand_in(struct device *device, int rank, int ranks);
 
 /* `world` and its device must outlive the executor. A model or setting that cannot be played is an error that says so.
  */

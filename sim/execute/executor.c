@@ -7,6 +7,7 @@
 #include "sim/base/progress.h"
 #include "sim/base/units.h"
 #include "sim/execute/player.h"
+#include "sim/execute/stand_in.h"
 #include "sim/execute/virtual.h"
 
 struct executor {
@@ -17,23 +18,32 @@ struct executor {
   size_t n_ops, ops_cap;
   int64_t step; /* from 1, for AdamW */
   struct virtual_clock clock;
+  bool stands_in; /* the other ranks do not exist */
   /* Of the step being played. */
   const struct execute_step *in;
   struct timeline *timeline;
   int64_t start_ns;
   int32_t first_rank, sp, micro_batch; /* for spans */
   int64_t played;                      /* ops of this micro-batch */
+  int64_t posted, joined;              /* stands_in: gradients ready, collectives waited for */
   volatile int64_t serial;
   const char *volatile op;
 };
 
 /* ---- measuring ---- */
 
-static struct execute_op *op_entry(struct executor *x, const char *name, uint8_t category, bool backward) {
+static struct execute_op *op_entry(struct executor *x, const char *name, uint8_t category, bool waited) {
+  char marked[64];
+  bool backward = x->player.backward && category != TIMELINE_CAT_GRAD_SYNC;
+  if (waited) {
+    snprintf(marked, sizeof marked, "%s (waited)", name);
+    name = marked;
+  }
   for (size_t i = 0; i < x->n_ops; i++)
     if (x->ops[i].category == category && x->ops[i].backward == backward && strcmp(x->ops[i].name, name) == 0)
       return &x->ops[i];
-  struct execute_op op = {.name = name, .category = category, .backward = backward};
+  struct execute_op op = {
+      .name = waited ? xstrdup(name) : name, .waited = waited, .category = category, .backward = backward};
   VEC_PUSH(x->ops, x->n_ops, x->ops_cap, op);
   return &x->ops[x->n_ops - 1];
 }
@@ -41,14 +51,14 @@ static struct execute_op *op_entry(struct executor *x, const char *name, uint8_t
 static void measured(struct executor *x, const char *name, enum timeline_stream stream, uint8_t category,
                      double predicted_s, int64_t from_ns) {
   int64_t now = wall_clock_ns();
-  struct execute_op *op = op_entry(x, name, category, x->player.backward);
+  struct execute_op *op = op_entry(x, name, category, x->stands_in && stream != TIMELINE_COMPUTE);
   op->count++;
   op->predicted_s += predicted_s;
   op->measured_s += s_from_ns(now - from_ns);
   if (x->timeline)
     timeline_add(x->timeline, (struct timeline_span){.start_ns = from_ns - x->start_ns,
                                                      .end_ns = now - x->start_ns,
-                                                     .name = name,
+                                                     .name = op->name,
                                                      .stream = (uint8_t)stream,
                                                      .category = category,
                                                      .iteration = (int32_t)x->in->iteration,
@@ -85,6 +95,8 @@ static int run_action(struct executor *x, const struct op *op, double predicted_
       virtual_work(&x->clock, predicted_s);
     return 0;
   }
+  if (x->stands_in && op->kind == OP_EXCHANGE)
+    stand_in_expect(x->player.world, predicted_s);
   const struct action *action = action_find(x->actions, op->name);
   if (!action)
     return err_set(err, "nothing is known to do for this operation");
@@ -105,6 +117,16 @@ static int play_op(struct executor *x, const struct op *op, struct err *err) {
   return 0;
 }
 
+/* Seconds of the simulated collectives that start with this rank's next post. */
+static double next_collectives_s(struct executor *x) {
+  const struct execute_step *in = x->in;
+  double seconds = 0;
+  x->posted++;
+  for (; x->joined < in->n_collectives && in->collectives[x->joined].after_post <= x->posted; x->joined++)
+    seconds += in->collectives[x->joined].seconds;
+  return seconds;
+}
+
 /* This rank's gradients of a part of the model are complete. */
 static int reduce(struct executor *x, struct err *err) {
   int64_t from = wall_clock_ns();
@@ -112,13 +134,16 @@ static int reduce(struct executor *x, struct err *err) {
     virtual_post(&x->clock, x->in);
     return 0;
   }
+  double predicted_s = x->stands_in ? next_collectives_s(x) : 0;
   int range = x->actions->range(&x->player);
   if (range < 0)
     return 0;
   enter(x, "grad_reduce");
+  if (x->stands_in)
+    stand_in_expect(x->player.world, predicted_s);
   if (weights_reduce(&x->player.weights, range, err) || device_wait(x->player.device, NULL, err))
     return failed(x, "grad_reduce", err);
-  measured(x, "grad_reduce", TIMELINE_SYNC, TIMELINE_CAT_GRAD_SYNC, 0, from);
+  measured(x, "grad_reduce", TIMELINE_SYNC, TIMELINE_CAT_GRAD_SYNC, predicted_s, from);
   return 0;
 }
 
@@ -229,6 +254,8 @@ static int play_tail(struct executor *x, struct execute_result *r, struct err *e
     if (op->kind == OP_WAIT)
       continue;
     enter(x, op->name);
+    if (x->stands_in)
+      stand_in_expect(x->player.world, op->kind == OP_POST ? x->in->tail_s[i] : 0);
     if (tail_op(x, op, x->in->tail_s[i], r, err) || device_wait(x->player.device, NULL, err))
       return failed(x, op->name, err);
     bool post = op->kind == OP_POST;
@@ -288,6 +315,7 @@ int executor_step(struct executor *x, const struct execute_step *step, struct ti
   x->in = step;
   x->timeline = timeline;
   x->player.loss = 0;
+  x->posted = x->joined = 0;
   x->step++;
   if (start(x, err))
     return -1;
@@ -297,6 +325,10 @@ int executor_step(struct executor *x, const struct execute_step *step, struct ti
 
 /* ---- the whole ---- */
 
+struct communicator *execute_stand_in(struct device *device, int rank, int ranks) {
+  return stand_in_open(device, rank, ranks);
+}
+
 int executor_open(struct executor **out, const struct transformer *model, const struct execute_options *options,
                   struct communicator *world, struct err *err) {
   if (options->zero > 2 && !options->is_virtual)
@@ -305,6 +337,7 @@ int executor_open(struct executor **out, const struct transformer *model, const 
   struct executor *x = xcalloc(1, sizeof *x);
   x->options = *options;
   x->actions = model->is_2d ? &model_2d : &model_1d;
+  x->stands_in = stand_in_is(world);
   x->player = (struct player){.model = model, .options = &x->options, .device = world->device, .world = world};
   int rc = options->is_virtual ? virtual_open(&x->clock, world->rank, world->ranks, err)
                                : x->actions->build(&x->player, err) ||
@@ -325,6 +358,9 @@ void executor_close(struct executor *x) {
   x->actions->release(&x->player);
   weights_release(&x->player.weights);
   virtual_close(&x->clock);
+  for (size_t i = 0; i < x->n_ops; i++)
+    if (x->ops[i].waited)
+      free((char *)x->ops[i].name);
   free(x->ops);
   free(x);
 }

@@ -130,9 +130,9 @@ void virtual_close(struct virtual_clock *v) {
 
 /* ---- time ---- */
 
-static void wait_until(const struct virtual_clock *v, int64_t ns) {
-  int64_t until = v->start_ns + ns, left;
-  while ((left = until - wall_clock_ns()) > 0)
+void wait_until(int64_t until_ns) {
+  int64_t left;
+  while ((left = until_ns - wall_clock_ns()) > 0)
     if (left > SPIN_NS) {
       struct timespec sleep = {(left - SPIN_NS) / 1000000000, (left - SPIN_NS) % 1000000000};
       nanosleep(&sleep, NULL);
@@ -147,12 +147,12 @@ void virtual_start(struct virtual_clock *v) {
 
 void virtual_work(struct virtual_clock *v, double seconds) {
   v->cursor_ns += ns_from_s(seconds);
-  wait_until(v, v->cursor_ns);
+  wait_until(v->start_ns + v->cursor_ns);
 }
 
 void virtual_exchange(struct virtual_clock *v, int sp, double seconds) {
   v->cursor_ns = ranks_latest(v->ranks, sp, v->cursor_ns) + ns_from_s(seconds);
-  wait_until(v, v->cursor_ns);
+  wait_until(v->start_ns + v->cursor_ns);
 }
 
 /* Takes in the collectives whose ranks have all arrived; waits for the arrival of those before number `until`. */
@@ -195,7 +195,7 @@ void virtual_wait(struct virtual_clock *v, const struct execute_step *step, int6
   settle(v, step, until);
   if (until > 0)
     v->cursor_ns = int64_max(v->cursor_ns, v->ends_ns[(until - 1) % VIRTUAL_MAX_PENDING]);
-  wait_until(v, v->cursor_ns);
+  wait_until(v->start_ns + v->cursor_ns);
 }
 
 double virtual_elapsed_s(const struct virtual_clock *v) { return s_from_ns(wall_clock_ns() - v->start_ns); }

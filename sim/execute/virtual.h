@@ -9,6 +9,9 @@
 
 enum { VIRTUAL_MAX_PENDING = 256 };
 
+/* By the wall clock, more exactly than a sleeper is woken. */
+void wait_until(int64_t until_ns);
+
 struct virtual_ranks;
 
 struct virtual_clock {

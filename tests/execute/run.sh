@@ -29,7 +29,7 @@ on() {
 schedules() {
   ranks=$1
   shift
-  "$dcpsim" simulate --trace "$work/lengths.txt" --cluster "h200_${ranks}x1" --draws 0 --batch 4 \
+  "$dcpsim" simulate --trace "$work/$trace" --cluster "h200_${ranks}x1" --draws 0 --batch 4 \
     --schedule "$work/{policy}.jsonl" "$@" >"$work/out" 2>&1 || fail "simulate $*: $(tail -n 1 "$work/out")"
 }
 
@@ -41,7 +41,7 @@ verify() {
   for policy in "$@"; do
     on "$ranks" "$work/$policy.jsonl" --device cpu --verify --steps 2
     if [ "$code" -eq 0 ] && grep -q '^verified: [1-9]' "$work/out"; then
-      printf '%-44s %s\n' "$name, $ranks ranks, $policy" "$(tail -n 1 "$work/out")"
+      printf "%-56s %s\n" "$name, $ranks ranks, $policy" "$(tail -n 1 "$work/out")"
     else
       fail "$name, $ranks ranks, $policy: exit $code: $(grep dcpsim "$work/out" | head -n 1)"
     fi
@@ -58,6 +58,7 @@ says() {
   [ "$(grep -c '^dcpsim: ' "$work/out")" -eq 1 ] || fail "$2: not one message: $(grep '^dcpsim: ' "$work/out")"
 }
 
+trace=lengths.txt
 for length in 100 37 256 511 64 12 300 128 77 200 33 90 1 17 129 400; do
   echo "$length"
 done >"$work/lengths.txt"
@@ -65,16 +66,78 @@ every=static,bucket,packed,dcp_rebalance,dcp_inter,dcp,megatron_dp_balanced,mega
 each=$(printf '%s' "$every" | tr ',' ' ')
 
 # shellcheck disable=SC2086
-for model in tiny-1d; do
-  for ranks in 2 4; do
-    schedules "$ranks" --model "$model" --policy "$every"
-    verify "$model" "$ranks" $each
-  done
-  schedules 4 --model "$model" --policy static,bucket,packed --sp 4 --recompute none --weighting per_token --zero 0
-  verify "$model, sp 4, zero 0, kept, per token" 4 static bucket packed
-  schedules 4 --model "$model" --policy static,bucket,packed --sp 2 --recompute full --zero 2
-  verify "$model, sp 2, zero 2, recomputed" 4 static bucket packed
-done
+schedules 4 --model tiny-1d --policy "$every"
+verify tiny-1d 4 $each
+schedules 2 --model tiny-1d --policy static,packed,dcp
+verify tiny-1d 2 static packed dcp
+schedules 4 --model tiny-1d --policy static,packed --sp 4 --recompute none --weighting per_token --zero 0
+verify "tiny-1d, sp 4, zero 0, kept, per token" 4 static packed
+schedules 4 --model tiny-1d --policy static,packed --sp 2 --recompute full --zero 2
+verify "tiny-1d, sp 2, zero 2, recomputed" 4 static packed
+
+# Every kind of 1D model, and attention by a ring of key blocks.
+# model NAME KEYS...: $work/NAME.json
+model() {
+  name=$1
+  keys=$2
+  printf '{"schema":"dcpsim.model/1","name":"%s","source":"test","layers":2,"hidden":64,"ffn":128,"vocab":256,%s}\n' \
+    "$name" "$keys" >"$work/$name.json"
+}
+model biased '"heads":4,"norm_bias":true,"linear_bias":true,"learned_positions":1024,"tied_embeddings":true'
+model normed '"heads":4,"kv_heads":2,"qkv_bias":true,"qk_norm":true,"mlp_matrices":3'
+model full '"heads":2,"causal":false'
+schedules 2 --model "$work/biased.json" --policy static,packed --sp 2
+verify 'LayerNorm, biases, sp 2' 2 static packed
+schedules 4 --model "$work/normed.json" --policy static,packed --sp 4
+verify 'norms of q and k, sp 4' 4 static packed
+schedules 4 --model "$work/full.json" --policy static,packed --sp 4 --recompute none
+verify 'no mask, heads by 2, ring of 2' 4 static packed
+schedules 4 --model "$work/full.json" --policy static --sp 4 --sp-kind ring
+verify 'no mask, ring of 4' 4 static
+schedules 4 --model "$work/normed.json" --policy static,packed --sp 4 --sp-kind ring
+verify 'causal, ring of 4' 4 static packed
+schedules 2 --model tiny-1d --policy dcp --sp-kind ring --recompute none
+verify 'causal, ring' 2 dcp
+
+# 2D: images and short videos, packed and padded.
+trace=video.csv
+printf 'num_frames,height,width\n1,144,256\n51,144,256\n1,240,426\n1,144,256\n1,144,256\n' >"$work/$trace"
+schedules 4 --model tiny-2d --policy "$every"
+# shellcheck disable=SC2086
+verify tiny-2d 4 $each
+schedules 4 --model tiny-2d --policy static,packed --sp 4 --recompute none --weighting per_token --zero 0
+verify 'tiny-2d, sp 4, zero 0, kept, per token' 4 static packed
+schedules 2 --model tiny-2d --policy static,packed --sp 2 --recompute full --zero 2
+verify 'tiny-2d, sp 2, zero 2, recomputed' 2 static packed
+schedules 1 --model tiny-2d --policy static
+verify tiny-2d 1 static
+schedules 2 --model tiny-2d --policy packed --framework eager
+on 2 "$work/packed.jsonl" --device cpu
+says 'eager|fused' 'a framework that is not played'
+trace=lengths.txt
+
+# One rank of eight, alone: exchanges are waited for, and marked.
+schedules 8 --model tiny-1d --policy packed --sp 4
+"$dcpsim" execute "$work/packed.jsonl" --device cpu --as-rank 5 --world 8 --json --timeline "$work/timeline.json" \
+  >"$work/out" 2>&1 || fail "as rank: $(cat "$work/out")"
+python3 - "$work/out" "$work/timeline.json" <<'PY' || failed=1
+import json, sys
+text = open(sys.argv[1]).read()
+r = json.loads(text[text.index("{"):])
+waited = {o["op"]: o for o in r["ops"] if o.get("waited")}
+short = [o for o in waited.values() if o["measured_s"] < o["predicted_s"]]
+names = {e["name"] for e in json.load(open(sys.argv[2]))["traceEvents"]}
+ok = "sp_qkv (waited)" in waited and "grad_reduce (waited)" in waited and not short and "sp_qkv (waited)" in names
+ok = ok and not any(o.get("waited") for o in r["ops"] if o["op"] == "attention")
+ok = ok and r["memory"]["predicted_bytes"] > 0 and r["memory"]["measured_bytes"] > 0
+print("as rank 5 of 8: %d kinds of operation waited for" % len(waited))
+sys.exit(not ok)
+PY
+on 1 "$work/packed.jsonl" --device cpu --as-rank 5 --world 8 --verify
+says 'verify|as-rank' '--verify of one rank'
+on 1 "$work/packed.jsonl" --device cpu --as-rank 5 --world 4
+says 'as-rank|world' 'a rank outside the world'
+schedules 4 --model tiny-1d --policy packed --sp 2
 
 # A gradient that is wrong by one part in a thousand must not pass.
 sed '2s/"weight":0.5/"weight":0.501/' "$work/packed.jsonl" >"$work/wrong.jsonl"
