@@ -67,8 +67,9 @@ LAUNCH_INLINE struct kernel_launch gate_forward_launch(const struct sample_args 
 LAUNCH_INLINE int32_t sample_parts(int64_t rows, int64_t samples, int64_t width) {
   const int64_t blocks = launch_ceil_div(width, SAMPLE_COLUMNS) * samples;
   const int64_t fill = blocks > 0 ? launch_ceil_div(SAMPLE_BLOCKS, blocks) : 1, most = launch_ceil_div(rows, 64);
+  const int64_t limit = SAMPLE_PARTS_MAX;
   const int64_t parts = fill < most ? fill : most;
-  return (int32_t)(parts < 1 ? 1 : parts < SAMPLE_PARTS_MAX ? parts : SAMPLE_PARTS_MAX);
+  return (int32_t)(parts < 1 ? 1 : parts < limit ? parts : limit);
 }
 
 /* `sums`: vectors whose gradients are summed, through floats in shared memory. */

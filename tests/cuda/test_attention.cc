@@ -1,37 +1,6 @@
 // test_attention.cc: the attention kernels against a double reference.
-#include "kernels/attention_launch.h"
 #include "tests/cuda/kernel_test.h"
-
-#define KERNEL(name) extern "C" void name(const struct attention_args a);
-#define KERNELS(X)                                                                                                     \
-  X(attention_forward_64)                                                                                              \
-  X(attention_forward_72)                                                                                              \
-  X(attention_forward_80)                                                                                              \
-  X(attention_forward_128)                                                                                             \
-  X(attention_forward_wgmma_64)                                                                                        \
-  X(attention_forward_wgmma_128)                                                                                       \
-  X(attention_delta)                                                                                                   \
-  X(attention_key_value_gradient_64)                                                                                   \
-  X(attention_key_value_gradient_72)                                                                                   \
-  X(attention_key_value_gradient_80)                                                                                   \
-  X(attention_key_value_gradient_128)                                                                                  \
-  X(attention_query_gradient_64)                                                                                       \
-  X(attention_query_gradient_72)                                                                                       \
-  X(attention_query_gradient_80)                                                                                       \
-  X(attention_query_gradient_128)
-KERNELS(KERNEL)
-#define ROW(name) {#name, name},
-static const struct {
-  const char *name;
-  void (*kernel)(struct attention_args);
-} kernels[] = {KERNELS(ROW)};
-
-static const char *launch(const struct kernel_launch &l, const struct attention_args &a, enum shim_order order) {
-  for (const auto &k : kernels)
-    if (l.kernel && strcmp(k.name, l.kernel) == 0)
-      return shim_launch(k.kernel, l, a, order);
-  return "no kernel for this shape";
-}
+#include "tests/cuda_shim/kernels.h"
 
 struct reference {
   std::vector<double> out, lse, dq, dk, dv;
@@ -139,7 +108,7 @@ static void run_case(const struct test_case &c, enum check check) {
   a.cu_seqlens_q = cu_q.data(), a.cu_seqlens_k = cu_k.data();
   inputs in = {random_bf16(q, 3), random_bf16(k, 3), random_bf16(v, 1), random_bf16(dout, 1)};
   auto pass = [&](const char *what, struct kernel_launch l, const std::vector<output> &outputs) {
-    auto run = [&](enum shim_order order) { return launch(l, a, order); };
+    auto run = [&](enum shim_order order) { return shim_launch_named(l, a, order); };
     (check == BARRIERS ? expect_synchronisation_is_needed : expect_same_in_all_orders)(named(what), run, outputs);
   };
   struct reference r = reference(a, in);
@@ -171,7 +140,7 @@ int main(int argc, char **) {
   kernel_test_small = argc > 1;
   const std::vector<int> ragged = {1, 15, 0, 16, 17, 127, 128, 129};
   const std::vector<int> cross_q = {0, 5, 130, 64, 33, 17}, cross_k = {7, 0, 40, 200, 129, 17};
-  for (int head_dim : {64, 72, 80, 128}) {
+  for (int head_dim : {16, 32, 64, 72, 80, 96, 128}) {
     if (!kernel_test_small || head_dim == 72)
       run_case({"cross", cross_q, cross_k, 3, 1, head_dim, true}, ORDERS_AND_REFERENCE);
     if (!kernel_test_small || head_dim == 128)
@@ -188,9 +157,9 @@ int main(int argc, char **) {
     run_case({"barriers", {150}, {300}, 2, 1, 128, true}, BARRIERS);
   }
   struct attention_args wrong = {};
-  wrong.head_dim = 96;
+  wrong.head_dim = 88;
   if (attention_forward_launch(&wrong).kernel) {
-    printf("FAIL: a kernel for head dim 96\n");
+    printf("FAIL: a kernel for head dim 88\n");
     kernel_test_failures++;
   }
   return kernel_test_end();
