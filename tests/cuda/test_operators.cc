@@ -6,7 +6,7 @@ template <class A>
 static void check(const char *name, const struct kernel_launch &l, const A &a, const std::vector<output> &outputs) {
   auto run = [&](enum shim_order order) { return shim_launch_named(l, a, order); };
   expect_same_in_all_orders(name, run, outputs);
-  if (!kernel_test_small)
+  if (kernel_test_extent > KERNEL_TEST_SHORT)
     expect_synchronisation_is_needed(name, run, outputs);
 }
 
@@ -501,12 +501,12 @@ static void test_refusals() {
   expect_refused("a vocabulary of 50257", cross_entropy_forward_launch(&loss).kernel);
 }
 
-int main(int argc, char **) {
-  kernel_test_small = argc > 1;
+int main(int argc, char **argv) {
+  kernel_test_begin(argc, argv);
   for (bool layer : {false, true}) {
     test_norm(layer, 7, 8);
     test_norm(layer, 3, 2056);
-    if (!kernel_test_small) {
+    if (kernel_test_extent > KERNEL_TEST_SHORT) {
       test_norm(layer, 300, 1024);
       test_norm(layer, 1, NORM_HIDDEN_MAX);
     }
