@@ -284,15 +284,15 @@ static __device__ __forceinline__ void attention_query_gradient(const struct att
     attention_##PASS<HEAD_DIM>(a);                                                                                     \
   }
 
-ATTENTION_KERNEL(forward, 64)
-ATTENTION_KERNEL(forward, 72)
-ATTENTION_KERNEL(forward, 80)
-ATTENTION_KERNEL(forward, 128)
-ATTENTION_KERNEL(key_value_gradient, 64)
-ATTENTION_KERNEL(key_value_gradient, 72)
-ATTENTION_KERNEL(key_value_gradient, 80)
-ATTENTION_KERNEL(key_value_gradient, 128)
-ATTENTION_KERNEL(query_gradient, 64)
-ATTENTION_KERNEL(query_gradient, 72)
-ATTENTION_KERNEL(query_gradient, 80)
-ATTENTION_KERNEL(query_gradient, 128)
+#define ATTENTION_KERNELS(HEAD_DIM)                                                                                    \
+  ATTENTION_KERNEL(forward, HEAD_DIM)                                                                                  \
+  ATTENTION_KERNEL(key_value_gradient, HEAD_DIM)                                                                       \
+  ATTENTION_KERNEL(query_gradient, HEAD_DIM)
+
+ATTENTION_KERNELS(16)
+ATTENTION_KERNELS(32)
+ATTENTION_KERNELS(64)
+ATTENTION_KERNELS(72)
+ATTENTION_KERNELS(80)
+ATTENTION_KERNELS(96)
+ATTENTION_KERNELS(128)

@@ -15,8 +15,8 @@
  * (tokens_k, heads_kv, head_dim). lse, delta: (heads_q, tokens_q) fp32; lse is the natural log of the sum of
  * exp(scale q . k). A pass reads and writes what the list above says and leaves the other pointers alone.
  * cu_seqlens_X: (sequences + 1) first tokens of the sequences, from 0 to tokens_X; sequences may be empty on either
- * side. head_dim 64, 72, 80 or 128; heads_q a multiple of heads_kv: query head h reads key head h / (heads_q/heads_kv).
- */
+ * side. head_dim 16, 32, 64, 72, 80, 96 or 128; heads_q a multiple of heads_kv: query head h reads key head
+ * h / (heads_q/heads_kv). At most 65535 sequences. */
 struct attention_args {
   const uint16_t *q, *k, *v;
   uint16_t *out;
@@ -43,18 +43,18 @@ enum { ATTENTION_DELTA_TOKENS = 8 }; /* of a block */
 LAUNCH_INLINE int attention_padded_dim(int head_dim) { return head_dim == 72 ? 80 : head_dim; }
 
 LAUNCH_INLINE struct attention_tiles attention_forward_tiles(int head_dim) {
-  struct attention_tiles narrow = {4, 2, head_dim == 64 ? 48 : 32, 3}; /* 32 rows a warp read each key once for two */
-  struct attention_tiles wide = {8, 1, 64, 2}; /* head dim 128: 32 rows would not fit registers */
-  return head_dim == 128 ? wide : narrow;
+  struct attention_tiles narrow = {4, 2, head_dim <= 64 ? 48 : 32, 3}; /* 32 rows a warp read each key once for two */
+  struct attention_tiles wide = {8, 1, 64, 2}; /* head dims from 96: 32 rows would not fit registers */
+  return head_dim >= 96 ? wide : narrow;
 }
 
 LAUNCH_INLINE struct attention_tiles attention_key_value_gradient_tiles(int head_dim) {
-  struct attention_tiles t = {8, 1, head_dim == 128 ? 32 : 64, 2};
+  struct attention_tiles t = {8, 1, head_dim >= 96 ? 32 : 64, 2};
   return t;
 }
 
 LAUNCH_INLINE struct attention_tiles attention_query_gradient_tiles(int head_dim) {
-  struct attention_tiles t = {8, 1, head_dim == 128 ? 32 : 64, 2};
+  struct attention_tiles t = {8, 1, head_dim >= 96 ? 32 : 64, 2};
   return t;
 }
 
@@ -77,14 +77,33 @@ LAUNCH_INLINE struct kernel_launch attention_tiled_launch(const char *kernel, st
   return l;
 }
 
-LAUNCH_INLINE const char *attention_kernel(int head_dim, const char *of_64, const char *of_72, const char *of_80,
+LAUNCH_INLINE const char *attention_kernel(int head_dim, const char *of_16, const char *of_32, const char *of_64,
+                                           const char *of_72, const char *of_80, const char *of_96,
                                            const char *of_128) {
-  return head_dim == 64 ? of_64 : head_dim == 72 ? of_72 : head_dim == 80 ? of_80 : head_dim == 128 ? of_128 : 0;
+  switch (head_dim) {
+  case 16:
+    return of_16;
+  case 32:
+    return of_32;
+  case 64:
+    return of_64;
+  case 72:
+    return of_72;
+  case 80:
+    return of_80;
+  case 96:
+    return of_96;
+  case 128:
+    return of_128;
+  default:
+    return 0;
+  }
 }
 
 LAUNCH_INLINE struct kernel_launch attention_forward_launch(const struct attention_args *a) {
-  const char *kernel = attention_kernel(a->head_dim, "attention_forward_64", "attention_forward_72",
-                                        "attention_forward_80", "attention_forward_128");
+  const char *kernel =
+      attention_kernel(a->head_dim, "attention_forward_16", "attention_forward_32", "attention_forward_64",
+                       "attention_forward_72", "attention_forward_80", "attention_forward_96", "attention_forward_128");
   struct attention_tiles t = attention_forward_tiles(a->head_dim);
   return attention_tiled_launch(kernel, t, a->max_len_q, a->heads_q, a->sequences,
                                 attention_shared_bytes(t, a->head_dim, 1, 0));
@@ -97,15 +116,15 @@ LAUNCH_INLINE struct attention_tiles attention_forward_wgmma_tiles(void) {
 }
 
 LAUNCH_INLINE struct kernel_launch attention_forward_wgmma_launch(const struct attention_args *a) {
-  const char *kernel = attention_kernel(a->head_dim, "attention_forward_wgmma_64", 0, 0, "attention_forward_wgmma_128");
+  const char *kernel =
+      attention_kernel(a->head_dim, 0, 0, "attention_forward_wgmma_64", 0, 0, 0, "attention_forward_wgmma_128");
   struct attention_tiles t = attention_forward_wgmma_tiles();
   return attention_tiled_launch(kernel, t, a->max_len_q, a->heads_q, a->sequences,
                                 attention_shared_bytes(t, a->head_dim, 1, 0));
 }
 
 LAUNCH_INLINE struct kernel_launch attention_delta_launch(const struct attention_args *a) {
-  const char *kernel =
-      attention_kernel(a->head_dim, "attention_delta", "attention_delta", "attention_delta", "attention_delta");
+  const char *const k = "attention_delta", *kernel = attention_kernel(a->head_dim, k, k, k, k, k, k, k);
   struct kernel_launch l =
       launch_line(kernel, a->tokens_q, ATTENTION_DELTA_TOKENS, INT32_MAX, 32 * ATTENTION_DELTA_TOKENS);
   l.grid[1] = (unsigned)a->heads_q;
@@ -113,17 +132,20 @@ LAUNCH_INLINE struct kernel_launch attention_delta_launch(const struct attention
 }
 
 LAUNCH_INLINE struct kernel_launch attention_key_value_gradient_launch(const struct attention_args *a) {
-  const char *kernel =
-      attention_kernel(a->head_dim, "attention_key_value_gradient_64", "attention_key_value_gradient_72",
-                       "attention_key_value_gradient_80", "attention_key_value_gradient_128");
+  const char *kernel = attention_kernel(a->head_dim, "attention_key_value_gradient_16",
+                                        "attention_key_value_gradient_32", "attention_key_value_gradient_64",
+                                        "attention_key_value_gradient_72", "attention_key_value_gradient_80",
+                                        "attention_key_value_gradient_96", "attention_key_value_gradient_128");
   struct attention_tiles t = attention_key_value_gradient_tiles(a->head_dim);
   return attention_tiled_launch(kernel, t, a->max_len_k, a->heads_kv, a->sequences,
                                 attention_shared_bytes(t, a->head_dim, 2, 2));
 }
 
 LAUNCH_INLINE struct kernel_launch attention_query_gradient_launch(const struct attention_args *a) {
-  const char *kernel = attention_kernel(a->head_dim, "attention_query_gradient_64", "attention_query_gradient_72",
-                                        "attention_query_gradient_80", "attention_query_gradient_128");
+  const char *kernel =
+      attention_kernel(a->head_dim, "attention_query_gradient_16", "attention_query_gradient_32",
+                       "attention_query_gradient_64", "attention_query_gradient_72", "attention_query_gradient_80",
+                       "attention_query_gradient_96", "attention_query_gradient_128");
   struct attention_tiles t = attention_query_gradient_tiles(a->head_dim);
   return attention_tiled_launch(kernel, t, a->max_len_q, a->heads_q, a->sequences,
                                 attention_shared_bytes(t, a->head_dim, 2, 0));

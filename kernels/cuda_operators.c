@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "kernels/attention_launch.h"
+#include "kernels/attention_merge_launch.h"
+#include "kernels/cast_launch.h"
 #include "kernels/copy_launch.h"
 #include "kernels/cross_entropy_launch.h"
 #include "kernels/device_cuda.h"
@@ -15,6 +17,10 @@
 #include "kernels/optimizer_launch.h"
 #include "kernels/residual_add_launch.h"
 #include "kernels/rope_launch.h"
+#include "kernels/sample_launch.h"
+#include "kernels/silu_launch.h"
+#include "kernels/squared_error_launch.h"
+#include "kernels/sum_squares_launch.h"
 #include "kernels/swiglu_launch.h"
 #include "sim/base/units.h"
 
@@ -32,6 +38,23 @@ static int run_gemm(struct cuda *cuda, const struct gemm_call *call, struct err 
   if (!cuda->cublaslt && cublaslt_open(&cuda->cublaslt, cuda->gemm_workspace, err))
     return -1;
   return cublaslt_gemm(cuda->cublaslt, call, cuda->shared.stream, err);
+}
+
+/* Sequences are the third extent of a grid, which ends at 65535: more are done in turns. */
+static int run_attention_turns(struct cuda *cuda, struct attention_args args, bool backward, struct err *err) {
+  struct kernel_launch launch;
+  const int32_t sequences = args.sequences, most = 65535;
+  for (int32_t first = 0; first < sequences; first += most) {
+    args.sequences = sequences - first < most ? sequences - first : most;
+    const bool wgmma = cuda->attention_wgmma && attention_forward_wgmma_launch(&args).kernel;
+    if (backward ? LAUNCH(attention_key_value_gradient, &args) || LAUNCH(attention_query_gradient, &args)
+        : wgmma  ? LAUNCH(attention_forward_wgmma, &args)
+                 : LAUNCH(attention_forward, &args))
+      return -1;
+    args.cu_seqlens_q += args.sequences;
+    args.cu_seqlens_k += args.sequences;
+  }
+  return 0;
 }
 
 static int run_attention(struct cuda *cuda, const struct attention_call *c, bool backward, struct err *err) {
@@ -58,12 +81,21 @@ static int run_attention(struct cuda *cuda, const struct attention_call *c, bool
                                       .head_dim = narrow(c->head_dim),
                                       .causal = c->causal,
                                       .scale = c->scale};
-  if (!backward)
-    return LAUNCH(attention_forward, &args);
-  return LAUNCH(attention_delta, &args) || LAUNCH(attention_key_value_gradient, &args) ||
-                 LAUNCH(attention_query_gradient, &args)
-             ? -1
-             : 0;
+  if (backward && LAUNCH(attention_delta, &args))
+    return -1;
+  return run_attention_turns(cuda, args, backward, err);
+}
+
+static int run_attention_merge(struct cuda *cuda, const struct attention_merge_call *c, struct err *err) {
+  struct kernel_launch launch;
+  const struct attention_merge_args args = {.out_a = c->out_a,
+                                            .lse_a = c->lse_a,
+                                            .out_b = c->out_b,
+                                            .lse_b = c->lse_b,
+                                            .tokens = c->rows,
+                                            .heads = narrow(c->heads),
+                                            .head_dim = narrow(c->head_dim)};
+  return LAUNCH(attention_merge, &args);
 }
 
 /* A row of ones and one of zeros, for norms without weight and bias. */
@@ -214,10 +246,123 @@ static int run_gelu(struct cuda *cuda, const struct gelu_call *c, bool backward,
   return backward ? LAUNCH(gelu_backward, &args) : LAUNCH(gelu_forward, &args);
 }
 
+static int run_silu(struct cuda *cuda, const struct silu_call *c, bool backward, struct err *err) {
+  struct kernel_launch launch;
+  const struct silu_args args = {.x = c->x, .out = c->y, .dout = c->dy, .dx = c->dx, .count = c->n};
+  return backward ? LAUNCH(silu_backward, &args) : LAUNCH(silu_forward, &args);
+}
+
 static int run_residual(struct cuda *cuda, const struct residual_call *c, struct err *err) {
   struct kernel_launch launch;
   const struct residual_add_args args = {.a = c->a, .b = c->b, .out = c->y, .count = c->n};
   return LAUNCH(residual_add, &args);
+}
+
+/* Room for the sums over parts of a sample's rows: `sums` vectors for each sample. */
+static int sample_scratch(struct cuda *cuda, struct sample_args *args, int sums, size_t *each, struct err *err) {
+  const size_t parts = (size_t)sample_parts(args->rows, args->samples, args->width);
+  *each = size_mul(size_mul(parts, (size_t)args->samples), (size_t)args->width);
+  return cuda_scratch(cuda, size_mul(*each, (size_t)sums * sizeof(float)), err);
+}
+
+/* The sums over parts, added to the gradient of a vector of each sample. */
+static int add_sample_sums(struct cuda *cuda, const struct sample_args *args, const float *partial, void *total,
+                           struct err *err) {
+  struct kernel_launch launch;
+  const struct sample_sum_args sum = {.partial = partial,
+                                      .out = total,
+                                      .stride = args->stride,
+                                      .parts = sample_parts(args->rows, args->samples, args->width),
+                                      .samples = args->samples,
+                                      .width = args->width};
+  return args->rows > 0 ? LAUNCH(sample_sum, &sum) : 0;
+}
+
+static int run_bias(struct cuda *cuda, const struct bias_call *c, bool backward, struct err *err) {
+  struct kernel_launch launch;
+  size_t n;
+  struct sample_args args = {
+      .x = c->x, .shift = c->bias, .y = c->y, .dy = c->dy, .rows = c->rows, .samples = 1, .width = narrow(c->width)};
+  if (!backward)
+    return LAUNCH(bias_forward, &args);
+  if (sample_scratch(cuda, &args, 1, &n, err))
+    return -1;
+  args.dshift_partial = cuda->scratch;
+  return LAUNCH(bias_backward, &args) || add_sample_sums(cuda, &args, args.dshift_partial, c->dbias, err) ? -1 : 0;
+}
+
+static int run_modulate(struct cuda *cuda, const struct modulate_call *c, bool backward, struct err *err) {
+  struct kernel_launch launch;
+  size_t n;
+  struct sample_args args = {.x = c->x,
+                             .scale = c->scale,
+                             .shift = c->shift,
+                             .y = c->y,
+                             .dy = c->dy,
+                             .dx = c->dx,
+                             .cu_rows = c->cu_rows,
+                             .rows = c->rows,
+                             .stride = c->sample_stride,
+                             .samples = narrow(c->batch),
+                             .width = narrow(c->width)};
+  if (!backward)
+    return LAUNCH(modulate_forward, &args);
+  if (sample_scratch(cuda, &args, 2, &n, err))
+    return -1;
+  args.dscale_partial = cuda->scratch;
+  args.dshift_partial = args.dscale_partial + n;
+  return LAUNCH(modulate_backward, &args) || add_sample_sums(cuda, &args, args.dscale_partial, c->dscale, err) ||
+                 add_sample_sums(cuda, &args, args.dshift_partial, c->dshift, err)
+             ? -1
+             : 0;
+}
+
+static int run_gate(struct cuda *cuda, const struct gate_call *c, bool backward, struct err *err) {
+  struct kernel_launch launch;
+  size_t n;
+  struct sample_args args = {.x = c->x,
+                             .scale = c->gate,
+                             .residual = c->residual,
+                             .y = c->y,
+                             .dy = c->dy,
+                             .dx = c->dx,
+                             .cu_rows = c->cu_rows,
+                             .rows = c->rows,
+                             .stride = c->sample_stride,
+                             .samples = narrow(c->batch),
+                             .width = narrow(c->width)};
+  if (!backward)
+    return LAUNCH(gate_forward, &args);
+  if (sample_scratch(cuda, &args, 1, &n, err))
+    return -1;
+  args.dscale_partial = cuda->scratch;
+  return LAUNCH(gate_backward, &args) || add_sample_sums(cuda, &args, args.dscale_partial, c->dgate, err) ? -1 : 0;
+}
+
+static int run_squared_error(struct cuda *cuda, const struct squared_error_call *c, struct err *err) {
+  struct kernel_launch launch;
+  const struct squared_error_args args = {.x = c->x,
+                                          .target = c->target,
+                                          .loss = c->loss,
+                                          .dx = c->dx,
+                                          .rows = c->rows,
+                                          .width = narrow(c->width),
+                                          .scale = c->scale};
+  return LAUNCH(squared_error, &args);
+}
+
+static int run_cast(struct cuda *cuda, const struct cast_call *c, struct err *err) {
+  const struct cast_args args = {.from = c->src, .to = c->dst, .count = c->n, .scale = c->scale};
+  const struct kernel_launch launch = cast_launch(&args, c->to_fp32);
+  return cuda_launch(cuda, &launch, &args, err);
+}
+
+static int run_sum_squares(struct cuda *cuda, const struct sum_squares_call *c, struct err *err) {
+  struct kernel_launch launch;
+  if (cuda_scratch(cuda, (size_t)sum_squares_blocks(c->n) * sizeof(float), err))
+    return -1;
+  const struct sum_squares_args args = {.x = c->x, .partial = cuda->scratch, .sum = c->sum, .count = c->n};
+  return LAUNCH(sum_squares, &args) || LAUNCH(sum_squares_total, &args) ? -1 : 0;
 }
 
 static int run_cross_entropy(struct cuda *cuda, const struct cross_entropy_call *c, bool backward, struct err *err) {
@@ -304,16 +449,33 @@ static bool contiguous(const struct copy_call *c) {
       return false;
     next *= c->extent[i];
   }
-  return !c->accumulate;
+  return true;
+}
+
+/* Whether all that begins somewhere, on either side, begins at a multiple of 16 bytes. */
+static bool aligned(const struct copy_call *c) {
+  int64_t all = c->width;
+  for (int i = 0; i < 3; i++)
+    if (c->extent[i] > 1)
+      all |= c->src_stride[i] | c->dst_stride[i];
+  return all % LAUNCH_VECTOR == 0 && ((uintptr_t)c->src | (uintptr_t)c->dst) % 16 == 0;
 }
 
 static int run_copy(struct cuda *cuda, const struct copy_call *c, struct err *err) {
   struct kernel_launch launch;
-  const struct copy_args args = {
-      .from = c->src, .to = c->dst, .bytes = c->extent[0] * c->extent[1] * c->extent[2] * c->width * ELEMENT_SIZE};
-  if (!contiguous(c))
-    return err_set(err, "there is no CUDA kernel yet for a strided or adding copy");
-  return LAUNCH(copy, &args);
+  const int64_t n = c->extent[0] * c->extent[1] * c->extent[2] * c->width;
+  const struct copy_args all = {.from = c->src, .to = c->dst, .bytes = n * ELEMENT_SIZE};
+  struct copy_strided_args args = {.from = c->src,
+                                   .to = c->dst,
+                                   .width = c->width,
+                                   .vector = aligned(c) ? LAUNCH_VECTOR : 1,
+                                   .accumulate = c->accumulate};
+  memcpy(args.from_stride, c->src_stride, sizeof args.from_stride);
+  memcpy(args.to_stride, c->dst_stride, sizeof args.to_stride);
+  memcpy(args.extent, c->extent, sizeof args.extent);
+  if (!c->accumulate && contiguous(c) && ((uintptr_t)c->src | (uintptr_t)c->dst) % 16 == 0)
+    return LAUNCH(copy, &all);
+  return LAUNCH(copy_strided, &args);
 }
 
 static int run_clear(struct cuda *cuda, const struct clear_call *call, struct err *err) {
@@ -345,6 +507,26 @@ int cuda_operator_run(struct cuda *cuda, const struct operator_call *call, struc
   case OPERATOR_GELU_FORWARD:
   case OPERATOR_GELU_BACKWARD:
     return run_gelu(cuda, &call->gelu, call->kind == OPERATOR_GELU_BACKWARD, err);
+  case OPERATOR_ATTENTION_MERGE:
+    return run_attention_merge(cuda, &call->attention_merge, err);
+  case OPERATOR_SILU_FORWARD:
+  case OPERATOR_SILU_BACKWARD:
+    return run_silu(cuda, &call->silu, call->kind == OPERATOR_SILU_BACKWARD, err);
+  case OPERATOR_BIAS_FORWARD:
+  case OPERATOR_BIAS_BACKWARD:
+    return run_bias(cuda, &call->bias, call->kind == OPERATOR_BIAS_BACKWARD, err);
+  case OPERATOR_MODULATE_FORWARD:
+  case OPERATOR_MODULATE_BACKWARD:
+    return run_modulate(cuda, &call->modulate, call->kind == OPERATOR_MODULATE_BACKWARD, err);
+  case OPERATOR_GATE_FORWARD:
+  case OPERATOR_GATE_BACKWARD:
+    return run_gate(cuda, &call->gate, call->kind == OPERATOR_GATE_BACKWARD, err);
+  case OPERATOR_SQUARED_ERROR:
+    return run_squared_error(cuda, &call->squared_error, err);
+  case OPERATOR_CAST:
+    return run_cast(cuda, &call->cast, err);
+  case OPERATOR_SUM_SQUARES:
+    return run_sum_squares(cuda, &call->sum_squares, err);
   case OPERATOR_RESIDUAL:
     return run_residual(cuda, &call->residual, err);
   case OPERATOR_CROSS_ENTROPY_FORWARD:
@@ -362,6 +544,6 @@ int cuda_operator_run(struct cuda *cuda, const struct operator_call *call, struc
   case OPERATOR_CLEAR:
     return run_clear(cuda, &call->clear, err);
   default:
-    return err_set(err, "there is no CUDA kernel yet for this operator");
+    ASSERT(!"an operator");
   }
 }

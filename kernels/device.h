@@ -38,7 +38,9 @@ struct device {
 };
 
 /* `kind`: a row's name; an unknown one is a usage error that lists them. index: which GPU; the CPU has 0 only.
- * No driver, no such GPU, a GPU other than sm_90 and a build without CUDA kernels are errors that say so. */
+ * In the environment, DCPSIM_ATTENTION=wgmma makes "cuda" run attention forward at head dims 64 and 128 by a kernel
+ * that has not run on hardware so far (attention_wgmma.cu). No driver, no such GPU, a GPU other than sm_90 and a build
+ * without CUDA kernels are errors that say so. */
 int device_open(struct device **out, const char *kind, int index, struct err *err);
 void device_close(struct device *device); /* NULL is fine; frees no memory of device_resize on the CPU */
 void device_list(FILE *out);

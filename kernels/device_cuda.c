@@ -57,6 +57,15 @@ int cuda_allocate(struct cuda *cuda, void **memory, size_t bytes, struct err *er
   return err_set(err, "%zu bytes do not fit: %zu of %zu bytes are free", bytes, free_bytes, total_bytes);
 }
 
+/* What the user chose in the environment. */
+static int choose(struct cuda *cuda, struct err *err) {
+  const char *attention = getenv("DCPSIM_ATTENTION");
+  cuda->attention_wgmma = attention && strcmp(attention, "wgmma") == 0;
+  if (attention && !cuda->attention_wgmma && strcmp(attention, "mma") != 0)
+    return err_usage(err, "DCPSIM_ATTENTION is '%s'; there are: mma (the default), wgmma", attention);
+  return 0;
+}
+
 static int acquire(struct cuda *cuda, struct err *err) {
   if (CALL(cuda, cuDevicePrimaryCtxRetain, &cuda->context, cuda->ordinal) ||
       CALL(cuda, cuCtxSetCurrent, cuda->context) ||
@@ -79,7 +88,7 @@ static int cuda_open(struct device **out, int index, struct err *err) {
   cuda->shared.index = index;
   cuda->driver = driver;
   snprintf(cuda->shared.name, sizeof cuda->shared.name, "GPU");
-  if (inspect(cuda, err) || acquire(cuda, err)) {
+  if (choose(cuda, err) || inspect(cuda, err) || acquire(cuda, err)) {
     failed(cuda, err);
     device_cuda.close(&cuda->shared);
     return -1;

@@ -14,6 +14,7 @@ struct cuda {
   int ordinal; /* the driver's number of the GPU */
   void *context, *module, *started, *stopped /* events */, *gemm_workspace;
   struct cublaslt *cublaslt; /* opened by the first gemm */
+  bool attention_wgmma;      /* asked for in the environment: see device.h */
   struct {
     const char *name; /* static */
     void *handle;

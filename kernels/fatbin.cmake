@@ -60,4 +60,5 @@ else()
   set_source_files_properties(kernels/fatbin.c PROPERTIES OBJECT_DEPENDS ${fatbin}
                               COMPILE_DEFINITIONS DCPSIM_FATBIN_FILE="${fatbin}")
   target_compile_definitions(dcpsim_kernels PRIVATE DCPSIM_HAVE_FATBIN)
+  set(DCPSIM_HAVE_FATBIN ON)
 endif()

@@ -6,11 +6,13 @@
 #define KERNELS_TILE_CUH
 #include "kernels/intrinsics.cuh"
 
-/* Byte offset of a chunk. A row of 64 or 128 columns is a multiple of the 128 bytes of all banks: shift by the row.
- * Rows of 80 move on by 2 of 8 bank groups by themselves, so rows 4 to 7 only have to take the odd groups. */
+/* Byte offset of a chunk: how the chunks of a row are reordered by its number. Banks are 8 groups of 16 bytes. A row of
+ * a multiple of 64 columns begins in the same group as the one before: shift by the row. Rows of 16 or 80 columns move
+ * on by 2 groups by themselves, so rows 4 to 7 only have to take the odd groups; rows of 32 or 96 move on by 4, so each
+ * two rows take another of four. */
 template <int COLUMNS> static __device__ __forceinline__ int tile_offset(int row, int chunk) {
-  static_assert(COLUMNS % 64 == 0 || COLUMNS == 80, "no conflict-free order known for this row length");
-  int order = COLUMNS == 80 ? (row >> 2) & 1 : row & 7;
+  static_assert(COLUMNS % 32 == 0 || COLUMNS % 64 == 16, "no conflict-free order known for this row length");
+  int order = COLUMNS % 64 == 0 ? row & 7 : COLUMNS % 64 == 32 ? (row >> 1) & 3 : (row >> 2) & 1;
   return (row * (COLUMNS / 8) + (chunk ^ order)) * 16;
 }
 

@@ -2,7 +2,12 @@
 #include "tests/cuda/kernel_test.h"
 
 int kernel_test_failures;
-bool kernel_test_small;
+enum kernel_test_extent kernel_test_extent = KERNEL_TEST_USUAL;
+
+void kernel_test_begin(int argc, char **argv) {
+  if (argc > 1)
+    kernel_test_extent = strcmp(argv[1], "all") == 0 ? KERNEL_TEST_ALL : KERNEL_TEST_SHORT;
+}
 
 static int checks;
 

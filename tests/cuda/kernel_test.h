@@ -9,7 +9,11 @@
 #include <vector>
 
 extern int kernel_test_failures;
-extern bool kernel_test_small; /* with sanitizers: the short cases only */
+
+/* How much: "short", for sanitizers; without an argument; "all": every combination. */
+enum kernel_test_extent { KERNEL_TEST_SHORT, KERNEL_TEST_USUAL, KERNEL_TEST_ALL };
+extern enum kernel_test_extent kernel_test_extent;
+void kernel_test_begin(int argc, char **argv);
 
 /* Uniform in [-1, 1), from one stream for the whole program. */
 double random_value();

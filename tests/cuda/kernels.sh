@@ -1,6 +1,7 @@
 #!/bin/sh
 # kernels.sh: runs the CUDA kernels on the CPU (tests/cuda_shim/shim.h) against double references: plain, and the short
 # cases again with AddressSanitizer and UndefinedBehaviorSanitizer. Needs g++; no CUDA toolkit, no GPU.
+# kernels.sh all: attention in every combination of head dims, masks and dropped barriers, about twice as long.
 set -eu
 cd "$(dirname "$0")/../.."
 out=build/cuda_shim
@@ -23,14 +24,14 @@ programs() {
   done
 }
 
-programs plain -O3
+programs plain -O2
 programs sanitized '-O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer'
 "$out/plain/test_shim"
 "$out/plain/test_operators" &
 operators=$!
 "$out/sanitized/test_operators" short &
 sanitized_operators=$!
-"$out/plain/test_attention" &
+"$out/plain/test_attention" "$@" &
 attention=$!
 "$out/sanitized/test_attention" short
 wait $operators

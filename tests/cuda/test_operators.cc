@@ -1,55 +1,12 @@
 // test_operators.cc: the kernels that memory bandwidth bounds against double references.
-#include "kernels/copy_launch.h"
-#include "kernels/cross_entropy_launch.h"
-#include "kernels/embedding_launch.h"
-#include "kernels/gelu_launch.h"
-#include "kernels/norm_launch.h"
-#include "kernels/optimizer_launch.h"
-#include "kernels/residual_add_launch.h"
-#include "kernels/rope_launch.h"
-#include "kernels/swiglu_launch.h"
 #include "tests/cuda/kernel_test.h"
-
-#define KERNELS(X)                                                                                                     \
-  X(rmsnorm_forward, norm_args)                                                                                        \
-  X(rmsnorm_backward, norm_args)                                                                                       \
-  X(layernorm_forward, norm_args)                                                                                      \
-  X(layernorm_backward, norm_args)                                                                                     \
-  X(column_sum, column_sum_args)                                                                                       \
-  X(rope_by_8, rope_args)                                                                                              \
-  X(rope_by_4, rope_args)                                                                                              \
-  X(swiglu_forward, swiglu_args)                                                                                       \
-  X(swiglu_backward, swiglu_args)                                                                                      \
-  X(gelu_forward, gelu_args)                                                                                           \
-  X(gelu_backward, gelu_args)                                                                                          \
-  X(residual_add, residual_add_args)                                                                                   \
-  X(cross_entropy_forward, cross_entropy_args)                                                                         \
-  X(cross_entropy_backward, cross_entropy_args)                                                                        \
-  X(adamw_of_bf16, optimizer_args)                                                                                     \
-  X(adamw_of_fp32, optimizer_args)                                                                                     \
-  X(sgd_of_bf16, optimizer_args)                                                                                       \
-  X(sgd_of_fp32, optimizer_args)                                                                                       \
-  X(embedding_gather, embedding_args)                                                                                  \
-  X(embedding_scatter, embedding_args)                                                                                 \
-  X(copy, copy_args)
-#define KERNEL(name, args) extern "C" void name(const struct args a);
-KERNELS(KERNEL)
-
-// Runs the kernel that a launch names; the argument struct must be the one that this kernel takes.
-template <class A> static const char *launch(const struct kernel_launch &l, const A &a, enum shim_order order) {
-#define TRY(name, args)                                                                                                \
-  if constexpr (std::is_same<A, struct args>::value)                                                                   \
-    if (l.kernel && strcmp(l.kernel, #name) == 0)                                                                      \
-      return shim_launch<A>(name, l, a, order);
-  KERNELS(TRY)
-  return "no kernel for this shape";
-}
+#include "tests/cuda_shim/kernels.h"
 
 template <class A>
 static void check(const char *name, const struct kernel_launch &l, const A &a, const std::vector<output> &outputs) {
-  auto run = [&](enum shim_order order) { return launch(l, a, order); };
+  auto run = [&](enum shim_order order) { return shim_launch_named(l, a, order); };
   expect_same_in_all_orders(name, run, outputs);
-  if (!kernel_test_small)
+  if (kernel_test_extent > KERNEL_TEST_SHORT)
     expect_synchronisation_is_needed(name, run, outputs);
 }
 
@@ -327,6 +284,185 @@ static void test_copy(int64_t bytes) {
                std::vector<double>(from.data(), from.data() + bytes), 0);
 }
 
+static void test_silu(int64_t count) {
+  tensor<uint16_t> x(count), out(count), dout(count), dx(count);
+  std::vector<double> vx = random_bf16(x, 6), vd = random_bf16(dout, 1), ro(count), rd(count);
+  for (int64_t i = 0; i < count; i++) {
+    const double s = 1 / (1 + exp(-vx[i]));
+    ro[i] = vx[i] * s;
+    rd[i] = vd[i] * s * (1 + vx[i] * (1 - s));
+  }
+  char name[80];
+  snprintf(name, sizeof name, "silu of %d", (int)count);
+  struct silu_args a = {x.data(), out.data(), dout.data(), dx.data(), count};
+  check(name, silu_forward_launch(&a), a, {output_of(out)});
+  check(name, silu_backward_launch(&a), a, {output_of(dx)});
+  expect_close(name, values_of(out), ro, BF16, 8);
+  expect_close(name, values_of(dx), rd, BF16, 8);
+}
+
+static void test_cast_and_sum_squares(int64_t count) {
+  tensor<uint16_t> narrow(count), narrowed(count);
+  tensor<float> wide(count), widened(count), partial(sum_squares_blocks(count)), sum(1);
+  std::vector<double> vn = random_bf16(narrow, 3), vw = random_fp32(wide, 3), want = {7};
+  for (int64_t i = 0; i < count; i++) {
+    want[0] += vw[i] * vw[i];
+    vn[i] *= 0.3f;
+    vw[i] *= 0.3f;
+  }
+  char name[80];
+  snprintf(name, sizeof name, "cast and sum_squares of %d", (int)count);
+  struct cast_args a = {narrow.data(), widened.data(), count, 0.3f}, b = {wide.data(), narrowed.data(), count, 0.3f};
+  check(name, cast_launch(&a, true), a, {output_of(widened)});
+  check(name, cast_launch(&b, false), b, {output_of(narrowed)});
+  expect_close(name, values_of(widened), vn, FP32, 4);
+  expect_close(name, values_of(narrowed), vw, BF16, 4);
+  struct sum_squares_args c = {wide.data(), partial.data(), sum.data(), count};
+  sum[0] = 7; // added to
+  check(name, sum_squares_launch(&c), c, {output_of(partial)});
+  check(name, sum_squares_total_launch(&c), c, {update_of(sum, sum.copy())});
+  expect_close(name, values_of(sum), want, FP32);
+}
+
+static void test_squared_error(int rows, int width) {
+  size_t n = (size_t)rows * width;
+  tensor<uint16_t> x(n), target(n), dx(n);
+  tensor<float> loss(rows);
+  std::vector<double> vx = random_bf16(x, 2), vt = random_bf16(target, 2), rd(n), rl(rows);
+  for (size_t i = 0; i < n; i++) {
+    rl[i / width] += (vx[i] - vt[i]) * (vx[i] - vt[i]);
+    rd[i] = 2 * 0.25 * (vx[i] - vt[i]);
+  }
+  char name[80];
+  snprintf(name, sizeof name, "squared_error %d x %d", rows, width);
+  struct squared_error_args a = {x.data(), target.data(), loss.data(), dx.data(), rows, width, 0.25f};
+  check(name, squared_error_launch(&a), a, {output_of(loss), output_of(dx)});
+  expect_close(name, values_of(loss), rl, FP32, 1);
+  expect_close(name, values_of(dx), rd, BF16, 8);
+}
+
+// Of each three rows one has seen no keys on the first side, one on the second, and every 9th on neither.
+static void test_attention_merge(int tokens, int heads, int head_dim) {
+  size_t n = (size_t)tokens * heads * head_dim, rows = (size_t)tokens * heads;
+  tensor<uint16_t> out_a(n), out_b(n);
+  tensor<float> lse_a(rows), lse_b(rows);
+  random_bf16(out_a, 1), random_bf16(out_b, 1), random_fp32(lse_a, 5), random_fp32(lse_b, 5);
+  for (size_t at = 0; at < rows; at++) {
+    const size_t first = (at % tokens * heads + at / tokens) * head_dim;
+    if (at % 3 == 0 || at % 9 == 1) {
+      lse_a[at] = -INFINITY;
+      memset(&out_a[first], 0, head_dim * sizeof(uint16_t));
+    }
+    if (at % 3 == 1) {
+      lse_b[at] = -INFINITY;
+      memset(&out_b[first], 0, head_dim * sizeof(uint16_t));
+    }
+  }
+  std::vector<double> va = values_of(out_a), vb = values_of(out_b), la = values_of(lse_a), lb = values_of(lse_b);
+  for (int h = 0; h < heads; h++)
+    for (int t = 0; t < tokens; t++) {
+      const size_t at = (size_t)h * tokens + t, first = ((size_t)t * heads + h) * head_dim;
+      const double largest = fmax(la[at], lb[at]);
+      const double lse = largest == -INFINITY ? largest : largest + log(exp(la[at] - largest) + exp(lb[at] - largest));
+      for (size_t c = first; c < first + head_dim && lse > -INFINITY; c++)
+        va[c] = exp(la[at] - lse) * va[c] + exp(lb[at] - lse) * vb[c];
+      la[at] = lse;
+    }
+  char name[80];
+  snprintf(name, sizeof name, "attention_merge %d x %d x %d", tokens, heads, head_dim);
+  struct attention_merge_args a = {out_a.data(), lse_a.data(), out_b.data(), lse_b.data(), tokens, heads, head_dim};
+  check(name, attention_merge_launch(&a), a, {update_of(out_a, out_a.copy()), update_of(lse_a, lse_a.copy())});
+  expect_close(name, values_of(out_a), va, BF16, head_dim);
+  expect_close(name, values_of(lse_a), la, FP32, 1);
+}
+
+// Rows of samples of unequal length, one of them empty; vectors are slices of an array of rows three times as long.
+static void test_sample(const std::vector<int> &lens, int width) {
+  const int samples = (int)lens.size(), stride = 3 * width;
+  tensor<int32_t> cu_rows(samples + 1);
+  cu_rows[0] = 0;
+  for (int b = 0; b < samples; b++)
+    cu_rows[b + 1] = cu_rows[b] + lens[b];
+  const int rows = cu_rows[samples], parts = sample_parts(rows, samples, width);
+  size_t n = (size_t)rows * width, vectors = (size_t)samples * stride, sums = (size_t)parts * samples * width;
+  tensor<uint16_t> x(n), residual(n), y(n), dy(n), dx(n), scale(vectors), shift(vectors);
+  tensor<float> dscale_partial(sums), dshift_partial(sums), dscale(vectors), dshift(vectors);
+  std::vector<double> vx = random_bf16(x, 1), vr = random_bf16(residual, 1), vd = random_bf16(dy, 1),
+                      vs = random_bf16(scale, 1), vh = random_bf16(shift, 1), modulate_y(n), modulate_dx(n), gate_y(n),
+                      gate_dx(n), bias_y(n), rs = random_fp32(dscale, 1), rh = random_fp32(dshift, 1);
+  const std::vector<float> dscale0 = dscale.copy(), dshift0 = dshift.copy();
+  std::vector<double> rb = rh; // of bias: all rows add to one vector
+  for (int b = 0; b < samples; b++)
+    for (size_t i = (size_t)cu_rows[b] * width; i < (size_t)cu_rows[b + 1] * width; i++) {
+      const size_t c = (size_t)b * stride + i % width;
+      modulate_y[i] = vx[i] * (1 + vs[c]) + vh[c];
+      modulate_dx[i] = vd[i] * (1 + vs[c]);
+      gate_y[i] = vr[i] + vs[c] * vx[i];
+      gate_dx[i] = vs[c] * vd[i];
+      bias_y[i] = vx[i] + vh[i % width];
+      rs[c] += vd[i] * vx[i];
+      rh[c] += vd[i];
+      rb[i % width] += vd[i];
+    }
+  char name[80];
+  snprintf(name, sizeof name, "vectors of %d samples, %d x %d in %d parts", samples, rows, width, parts);
+  struct sample_args a = {};
+  a.x = x.data(), a.scale = scale.data(), a.shift = shift.data(), a.residual = residual.data(), a.y = y.data();
+  a.dy = dy.data(), a.dx = dx.data(), a.dscale_partial = dscale_partial.data();
+  a.dshift_partial = dshift_partial.data(), a.cu_rows = cu_rows.data();
+  a.rows = rows, a.stride = stride, a.samples = samples, a.width = width;
+  auto sum = [&](const tensor<float> &partial, const tensor<float> &total, const std::vector<float> &start,
+                 const std::vector<double> &want, int p, int n_samples) {
+    struct sample_sum_args s = {partial.data(), total.data(), stride, p, n_samples, width};
+    check(name, sample_sum_launch(&s), s, {update_of(total, start)});
+    if (rows > 0)
+      expect_close(name, values_of(total), want, FP32, 8);
+  };
+  check(name, modulate_forward_launch(&a), a, {output_of(y)});
+  expect_close(name, values_of(y), modulate_y, BF16, 8);
+  check(name, modulate_backward_launch(&a), a, {output_of(dx), output_of(dscale_partial), output_of(dshift_partial)});
+  expect_close(name, values_of(dx), modulate_dx, BF16, 8);
+  sum(dscale_partial, dscale, dscale0, rs, parts, samples);
+  sum(dshift_partial, dshift, dshift0, rh, parts, samples);
+  check(name, gate_forward_launch(&a), a, {output_of(y)});
+  expect_close(name, values_of(y), gate_y, BF16, 8);
+  check(name, gate_backward_launch(&a), a, {output_of(dx), output_of(dscale_partial)});
+  expect_close(name, values_of(dx), gate_dx, BF16, 8);
+  sum(dscale_partial, dscale, dscale0, rs, parts, samples);
+
+  a.cu_rows = nullptr;
+  a.samples = 1;
+  const int all_parts = sample_parts(rows, 1, width);
+  tensor<float> all_partial((size_t)all_parts * width);
+  a.dshift_partial = all_partial.data();
+  check(name, bias_forward_launch(&a), a, {output_of(y)});
+  expect_close(name, values_of(y), bias_y, BF16, 8);
+  check(name, bias_backward_launch(&a), a, {output_of(all_partial)});
+  sum(all_partial, dshift, dshift0, rb, all_parts, 1);
+}
+
+// Between (2, 3, 5, width) and its transpose (5, 2, 3, width), rows a little farther apart than they are long.
+static void test_copy_strided(int width, int gap, bool accumulate) {
+  const int64_t row = width + gap, e0 = 2, e1 = 3, e2 = 5;
+  tensor<uint16_t> from(e0 * e1 * e2 * row), to(e0 * e1 * e2 * row);
+  const int vector = width % 8 == 0 && gap % 8 == 0 ? 8 : 1;
+  struct copy_strided_args a = {
+      from.data(), to.data(), {e1 * e2 * row, e2 * row, row}, {e1 * row, row, e0 * e1 * row}, {e0, e1, e2}, width,
+      vector,      accumulate};
+  std::vector<double> vf = random_bf16(from, 1), want = random_bf16(to, 1);
+  for (int64_t i = 0; i < e0; i++)
+    for (int64_t j = 0; j < e1; j++)
+      for (int64_t k = 0; k < e2; k++)
+        for (int64_t c = 0; c < width; c++) {
+          double &w = want[((k * e0 + i) * e1 + j) * row + c];
+          w = (accumulate ? w : 0) + vf[((i * e1 + j) * e2 + k) * row + c];
+        }
+  char name[80];
+  snprintf(name, sizeof name, "strided copy of rows of %d and %d%s", width, gap, accumulate ? ", added" : "");
+  check(name, copy_strided_launch(&a), a, {update_of(to, to.copy())});
+  expect_close(name, values_of(to), want, accumulate ? BF16 : 0, 8);
+}
+
 static void expect_refused(const char *name, const char *kernel) {
   if (kernel) {
     printf("FAIL: %s is taken\n", name);
@@ -346,17 +482,31 @@ static void test_refusals() {
   struct swiglu_args swiglu = {};
   swiglu.width = 8, swiglu.stride = 12;
   expect_refused("swiglu with rows 12 apart", swiglu_forward_launch(&swiglu).kernel);
+  struct sample_args sample = {};
+  sample.width = 12;
+  expect_refused("modulate of 12", modulate_forward_launch(&sample).kernel);
+  sample.width = 8, sample.samples = SAMPLE_MAX + 1;
+  expect_refused("gate of 65536 samples", gate_backward_launch(&sample).kernel);
+  struct squared_error_args error = {};
+  error.width = 12;
+  expect_refused("squared_error of 12", squared_error_launch(&error).kernel);
+  struct attention_merge_args merge = {};
+  merge.head_dim = 12;
+  expect_refused("attention_merge of 12", attention_merge_launch(&merge).kernel);
+  struct copy_strided_args copy = {};
+  copy.extent[0] = copy.extent[1] = 1 << 16, copy.extent[2] = 1, copy.width = copy.vector = 1;
+  expect_refused("a strided copy of 2^32 elements", copy_strided_launch(&copy).kernel);
   struct cross_entropy_args loss = {};
   loss.vocabulary = 50257;
   expect_refused("a vocabulary of 50257", cross_entropy_forward_launch(&loss).kernel);
 }
 
-int main(int argc, char **) {
-  kernel_test_small = argc > 1;
+int main(int argc, char **argv) {
+  kernel_test_begin(argc, argv);
   for (bool layer : {false, true}) {
     test_norm(layer, 7, 8);
     test_norm(layer, 3, 2056);
-    if (!kernel_test_small) {
+    if (kernel_test_extent > KERNEL_TEST_SHORT) {
       test_norm(layer, 300, 1024);
       test_norm(layer, 1, NORM_HIDDEN_MAX);
     }
@@ -377,6 +527,24 @@ int main(int argc, char **) {
     for (bool adam : {false, true})
       for (bool fp32 : {false, true})
         test_optimizer(count < 10000 ? count : 10001, adam, fp32);
+  }
+  for (int64_t count : {0, 1, 7, 8, 9, 4099, 70003}) {
+    test_silu(count);
+    test_cast_and_sum_squares(count);
+  }
+  test_squared_error(0, 32);
+  test_squared_error(19, 32);
+  test_squared_error(9, 520);
+  test_attention_merge(0, 2, 64);
+  test_attention_merge(1, 1, 16);
+  test_attention_merge(19, 3, 72);
+  test_attention_merge(9, 2, 256);
+  test_sample({0}, 64);
+  test_sample({3, 0, 1}, 8);
+  test_sample({70, 0, 130}, 264);
+  for (bool accumulate : {false, true}) {
+    test_copy_strided(16, 8, accumulate);
+    test_copy_strided(7, 1, accumulate);
   }
   test_refusals();
   return kernel_test_end();

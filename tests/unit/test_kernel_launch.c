@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "kernels/attention_launch.h"
+#include "kernels/attention_merge_launch.h"
+#include "kernels/cast_launch.h"
 #include "kernels/copy_launch.h"
 #include "kernels/cross_entropy_launch.h"
 #include "kernels/embedding_launch.h"
@@ -12,6 +14,10 @@
 #include "kernels/optimizer_launch.h"
 #include "kernels/residual_add_launch.h"
 #include "kernels/rope_launch.h"
+#include "kernels/sample_launch.h"
+#include "kernels/silu_launch.h"
+#include "kernels/squared_error_launch.h"
+#include "kernels/sum_squares_launch.h"
 #include "kernels/swiglu_launch.h"
 
 static void expect(struct kernel_launch l, const char *kernel, unsigned x, unsigned y, unsigned z, unsigned block,
@@ -41,9 +47,14 @@ Test(kernel_launch, attention) {
   expect(attention_query_gradient_launch(&a), "attention_query_gradient_128", 8, 32, 3, 256, 65536 + 2 * 16384);
   a.head_dim = 72; /* rows of 80 elements */
   expect(attention_forward_launch(&a), "attention_forward_72", 8, 32, 3, 128, 128 * 160 + 3 * 2 * 32 * 160);
-  for (int dim = 64; dim <= 128; dim++) {
+  a.head_dim = 16;
+  expect(attention_forward_launch(&a), "attention_forward_16", 8, 32, 3, 128, 128 * 32 + 3 * 2 * 48 * 32);
+  a.head_dim = 96; /* as 128 */
+  expect(attention_forward_launch(&a), "attention_forward_96", 8, 32, 3, 256, 128 * 192 + 2 * 2 * 64 * 192);
+  for (int dim = 0; dim <= 256; dim++) {
     a.head_dim = dim;
-    bool taken = dim == 64 || dim == 72 || dim == 80 || dim == 128;
+    bool taken = dim == 16 || dim == 32 || dim == 64 || dim == 72 || dim == 80 || dim == 96 || dim == 128;
+    cr_assert_eq(attention_forward_wgmma_launch(&a).kernel != NULL, dim == 64 || dim == 128, "head dim %d", dim);
     cr_assert_eq(attention_query_gradient_launch(&a).kernel != NULL, taken, "head dim %d", dim);
     if (taken)
       cr_assert(attention_key_value_gradient_launch(&a).shared_bytes <= 227 * 1024);
@@ -79,4 +90,35 @@ Test(kernel_launch, memory_bound) {
   expect(embedding_scatter_launch(&embedding), "embedding_scatter", 3, 1, 1, 256, 0);
   struct copy_args copy = {.bytes = 16385};
   expect(copy_launch(&copy), "copy", 2, 1, 1, 256, 0);
+  struct copy_strided_args strided = {.extent = {3, 5, 7}, .width = 24, .vector = 8};
+  expect(copy_strided_launch(&strided), "copy_strided_by_8", 2, 1, 1, 256, 0); /* 315 accesses */
+  struct silu_args silu = {.count = 2049};
+  expect(silu_backward_launch(&silu), "silu_backward", 2, 1, 1, 256, 0);
+  struct cast_args cast = {.count = 1025};
+  expect(cast_launch(&cast, true), "cast_to_fp32", 2, 1, 1, 256, 0);
+  struct squared_error_args error = {.rows = 17, .width = 32};
+  expect(squared_error_launch(&error), "squared_error", 3, 1, 1, 256, 0);
+  struct attention_merge_args merge = {.tokens = 17, .heads = 5, .head_dim = 72};
+  expect(attention_merge_launch(&merge), "attention_merge", 3, 5, 1, 256, 0);
+  struct sum_squares_args squares = {.count = 1025};
+  expect(sum_squares_launch(&squares), "sum_squares", 2, 1, 1, 256, 32);
+  expect(sum_squares_total_launch(&squares), "sum_squares_total", 1, 1, 1, 256, 32);
+  squares.count = 0;
+  cr_assert_eq(sum_squares_total_launch(&squares).grid[0], 0);
+}
+
+Test(kernel_launch, sample) {
+  /* 5 blocks of 256 columns and 3 samples: 71 parts fill 132 multiprocessors 8 times */
+  struct sample_args a = {.rows = 100000, .stride = 6912, .samples = 3, .width = 1152};
+  expect(modulate_forward_launch(&a), "modulate_forward", 704, 3, 1, 256, 0);
+  expect(modulate_backward_launch(&a), "modulate_backward", 5, 3, 71, 256, 2 * 8192);
+  expect(gate_backward_launch(&a), "gate_backward", 5, 3, 71, 256, 8192);
+  cr_assert_eq(sample_parts(1, 3, 1152), 1);
+  cr_assert_eq(sample_parts(129, 3, 1152), 3); /* 64 rows each */
+  cr_assert_eq(sample_parts(1000000, 1, 8), SAMPLE_PARTS_MAX);
+  struct sample_sum_args sum = {.parts = 71, .samples = 3, .width = 1152};
+  expect(sample_sum_launch(&sum), "sample_sum", 5, 3, 1, 256, 0);
+  a.rows = 0;
+  cr_assert_eq(bias_forward_launch(&a).grid[0], 0);
+  cr_assert_eq(bias_backward_launch(&a).grid[0], 0);
 }

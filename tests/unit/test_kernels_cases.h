@@ -1,20 +1,24 @@
-/* Every operator but attention, each as a row: its arrays for given rows and width, and the call on them. */
+/* Every operator but attention forward and backward, each as a row: its arrays for given rows and width, and the call
+ * on them. */
 #ifndef TESTS_UNIT_TEST_KERNELS_CASES_H
 #define TESTS_UNIT_TEST_KERNELS_CASES_H
 #include "kernels/operator.h"
 #include "tests/unit/test_kernels_arrays.h"
 
-/* Samples of unequal numbers of rows (the second is empty), tokens, positions, targets. */
+/* Samples of unequal numbers of rows (the second is empty), tokens, positions, targets. Calls take the pointers, which
+ * a test may turn to a device's copies. */
 enum { MAX_ROWS = 1000, BATCH = 3, VOCAB = 50, POSITIONS = 700 };
-static int32_t cu_rows[BATCH + 1], tokens[MAX_ROWS], positions[MAX_ROWS], targets[MAX_ROWS];
+static int32_t host_cu_rows[BATCH + 1], host_tokens[MAX_ROWS], host_positions[MAX_ROWS], host_targets[MAX_ROWS];
+static const int32_t *cu_rows = host_cu_rows, *tokens = host_tokens, *positions = host_positions,
+                     *targets = host_targets;
 
 static void fill_integers(int64_t rows, int64_t width) {
   const int32_t bounds[BATCH + 1] = {0, (int32_t)rows / 3, (int32_t)rows / 3, (int32_t)rows};
-  memcpy(cu_rows, bounds, sizeof bounds);
+  memcpy(host_cu_rows, bounds, sizeof bounds);
   for (int i = 0; i < rows; i++) {
-    tokens[i] = i * i % VOCAB;
-    positions[i] = i * 7 % POSITIONS;
-    targets[i] = i % 5 == 3 ? -1 : (int32_t)(i * 31 % width);
+    host_tokens[i] = i * i % VOCAB;
+    host_positions[i] = i * 7 % POSITIONS;
+    host_targets[i] = i % 5 == 3 ? -1 : (int32_t)(i * 31 % width);
   }
 }
 
@@ -180,9 +184,33 @@ CASE(make_copy) { /* transposes the two outer extents */
       AT(1, 3 * rows * width)};
 }
 
+CASE(make_copy_odd) { /* rows that leave out their last element */
+  make_copy(c, backward, rows, width, size, p);
+  c->copy.width = width - 1;
+}
+
+CASE(make_copy_whole) { /* one run of elements */
+  make_copy(c, backward, rows, width, size, p);
+  c->copy.dst_stride[0] = 3 * width;
+  c->copy.dst_stride[1] = width;
+}
+
 CASE(make_cast) {
+  (void)backward;
   c->kind = OPERATOR_CAST;
-  c->cast = (struct cast_call){rows * width, backward, 0.3f, AT(0, rows * width), AT(1, rows * width)};
+  c->cast = (struct cast_call){rows * width, false, 0.3f, AT(0, rows * width), AT(1, rows * width)};
+}
+
+CASE(make_cast_to_fp32) {
+  make_cast(c, backward, rows, width, size, p);
+  c->cast.to_fp32 = true;
+}
+
+CASE(make_attention_merge) {
+  (void)backward;
+  c->kind = OPERATOR_ATTENTION_MERGE;
+  c->attention_merge = (struct attention_merge_call){
+      rows, 3, width, AT(0, rows * 3 * width), AT(1, 3 * rows), AT(2, rows * 3 * width), AT(3, 3 * rows)};
 }
 
 CASE(make_sum_squares) {
@@ -260,7 +288,11 @@ static const struct operator_case cases[] = {
     {"adamw", "ffffe", make_adamw, 0, 0, {0}, {0}, 3},
     {"sgd", "fffe", make_sgd, 0, 0, {0}, {0}, 0},
     {"copy", "ee", make_copy, 0, 0, {0}, {0}, 0},
-    {"cast", "ee", make_cast, 0, 0, {0}, {0}, 0},
+    {"copy, odd width", "ee", make_copy_odd, 0, 0, {0}, {0}, 0},
+    {"copy, whole", "ee", make_copy_whole, 0, 0, {0}, {0}, 0},
+    {"cast", "fe", make_cast, 0, 0, {0}, {0}, 0},
+    {"cast to fp32", "ef", make_cast_to_fp32, 0, 0, {0}, {0}, 0},
+    {"attention_merge", "efef", make_attention_merge, 0, 0, {0}, {0}, 0},
     {"sum_squares", "ff", make_sum_squares, 0, 0, {0}, {0}, 0},
     {"clear", "f", make_clear, 0, 0, {0}, {0}, 0},
     {"gemm, data gradient", "eeeeee", make_gemm, 5, 3, {0}, {4}, 0},

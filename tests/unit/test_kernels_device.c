@@ -296,6 +296,29 @@ static void run_on(struct device *d, const struct operator_call *call) {
 
 #define LAUNCH(name) "cuModuleGetFunction cuLaunchKernel(" name ")"
 
+Test(kernels_device, cuda_attention_by_choice) {
+  struct err err = {0};
+  struct device *d;
+  struct operator_call c = {.kind = OPERATOR_ATTENTION_FORWARD};
+  c.attention = (struct attention_call){
+      .batch = 1, .heads = 4, .kv_heads = 2, .head_dim = 128, .q_rows = 9, .kv_rows = 7, .max_q = 9, .max_kv = 7};
+  load_fakes();
+  setenv("DCPSIM_ATTENTION", "wgmma", 1);
+  d = open_cuda();
+  fake_reset();
+  run_on(d, &c);
+  expect_calls("cuModuleGetFunction cuFuncSetAttribute cuLaunchKernel(attention_forward_wgmma_128)");
+  c.attention.head_dim = 16; /* there is none by wgmma */
+  run_on(d, &c);
+  expect_calls(LAUNCH("attention_forward_16"));
+  device_close(d);
+  setenv("DCPSIM_ATTENTION", "fast", 1);
+  cr_expect_eq(device_open(&d, "cuda", 0, &err), -1);
+  EXPECT_MESSAGE(err, "device cuda 0 (GPU): DCPSIM_ATTENTION is 'fast'; there are: mma (the default), wgmma");
+  cr_expect(err.usage);
+  cr_expect_eq(fake_held(), 0);
+}
+
 /* Kernels are not run here: which are issued, in which order, with which memory besides. */
 Test(kernels_device, cuda_operators_issue_their_kernels) {
   float memory[64] = {0}; /* stands for any operand */
@@ -313,10 +336,17 @@ Test(kernels_device, cuda_operators_issue_their_kernels) {
                                          "attention_key_value_gradient_128) cuModuleGetFunction cuFuncSetAttribute "
                                          "cuLaunchKernel(attention_query_gradient_128)");
   struct err err = {0};
-  c.attention.head_dim = 16;
+  c.attention.head_dim = 256;
   cr_expect_eq(device_run(d, &c, &err), -1);
   EXPECT_MESSAGE(err, "device cuda 0 (fake GPU 0): attention_backward full, batch 1, queries 9, keys 7, heads 4, "
-                      "kv_heads 2, head_dim 16: no CUDA kernel takes this shape");
+                      "kv_heads 2, head_dim 256: no CUDA kernel takes this shape");
+  c.attention.head_dim = 16;
+  c.attention.batch = 70000; /* more than a grid has: two launches, delta of all tokens once */
+  fake_reset();
+  run_on(d, &c);
+  expect_calls("cuLaunchKernel(attention_delta) " LAUNCH("attention_key_value_gradient_16") " " LAUNCH(
+      "attention_query_gradient_16") " cuLaunchKernel(attention_key_value_gradient_16) "
+                                     "cuLaunchKernel(attention_query_gradient_16)");
 
   c = (struct operator_call){.kind = OPERATOR_RMSNORM_FORWARD, .rmsnorm = {.rows = 5, .width = 16}};
   run_on(d, &c); /* without weight: the row of ones, made once */
@@ -357,9 +387,25 @@ Test(kernels_device, cuda_operators_issue_their_kernels) {
   run_on(d, &c);
   expect_calls("cuLaunchKernel(copy)");
   c.copy.src_stride[1] = 48;
-  cr_expect_eq(device_run(d, &c, &err), -1);
-  EXPECT_MESSAGE(err, "device cuda 0 (fake GPU 0): copy 2 x 3 x 1 x 8: there is no CUDA kernel yet for a strided or "
-                      "adding copy");
+  run_on(d, &c);
+  expect_calls(LAUNCH("copy_strided_by_8"));
+  c.copy.src = (const uint16_t *)memory + 1; /* not aligned, like a slice of something odd */
+  run_on(d, &c);
+  expect_calls(LAUNCH("copy_strided_by_1"));
+  c.copy.src_stride[1] = 8;
+  run_on(d, &c);
+  expect_calls("cuLaunchKernel(copy_strided_by_1)");
+  c.copy.src = NULL;
+  c.copy.accumulate = true;
+  run_on(d, &c);
+  expect_calls("cuLaunchKernel(copy_strided_by_8)");
+
+  c = (struct operator_call){.kind = OPERATOR_MODULATE_BACKWARD, .modulate = {2, 5, 16, 96, NULL, memory, memory}};
+  run_on(d, &c);
+  expect_calls(LAUNCH("modulate_backward") " " LAUNCH("sample_sum") " cuLaunchKernel(sample_sum)");
+  c = (struct operator_call){.kind = OPERATOR_SUM_SQUARES, .sum_squares = {5, memory, memory}};
+  run_on(d, &c);
+  expect_calls(LAUNCH("sum_squares") " " LAUNCH("sum_squares_total"));
   device_close(d);
   cr_expect_eq(fake_held(), 0);
 }

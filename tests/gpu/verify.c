@@ -1,0 +1,345 @@
+/* verify [large]: every operator on the CUDA device against its double reference, one line an operator, before a GPU's
+ * numbers are believed. Exit 0: all are right; 1: some are not; 77: skipped, there is no GPU or no kernels.
+ *
+ * Each call starts from fresh random numbers that bf16 holds; arrays that the operator only writes start as NaN, what
+ * it has no business with must be as before. Limits, for each number relative to itself or to the array's root mean
+ * square, whichever is larger: elements 1e-2: rounding to bf16 is 2^-8 = 3.9e-3 at most; elements of attention 5e-2:
+ * probabilities are rounded to bf16 too, and its gradients are sums of many; fp32 1e-3: sums in fp32 of numbers that
+ * were not rounded; attention's lse likewise.
+ *
+ * "large" adds shapes that fill a GPU. tests/cuda/device.sh runs this on the driver of tests/fake, which runs the
+ * kernels on the CPU. */
+#include <stdio.h>
+
+#include "kernels/cuda_driver.h"
+#include "kernels/device.h"
+#include "kernels/fatbin.h"
+#include "tests/unit/test_kernels_cases.h"
+
+enum { SKIPPED = 77 };
+
+#ifndef DCPSIM_HAVE_FATBIN
+/* Stands for the kernels where no nvcc compiled them: enough for the driver of tests/fake, which has its own. */
+extern const unsigned char dcpsim_fatbin[];
+extern const uint64_t dcpsim_fatbin_size;
+const unsigned char dcpsim_fatbin[] = {0};
+const uint64_t dcpsim_fatbin_size = sizeof dcpsim_fatbin;
+static const bool have_kernels = false;
+#else
+static const bool have_kernels = true;
+#endif
+
+static const double LIMIT_ELEMENTS = 1e-2, LIMIT_ATTENTION = 5e-2, LIMIT_FP32 = 1e-3;
+
+/* What was found, by operator. */
+static struct {
+  int calls, wrong;
+  double elements, fp32; /* largest errors */
+} found[OPERATOR_KINDS];
+
+static struct device *device;
+
+static void must(int rc, const struct err *err) {
+  if (rc == 0)
+    return;
+  fprintf(stderr, "%s\n", err->msg);
+  exit(1);
+}
+
+static void open_device(void) {
+  struct err err = {0};
+  must(device_open(&device, "cuda", 0, &err), &err);
+}
+
+static float round_to_bf16(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
+  memcpy(&x, &bits, sizeof bits);
+  return x;
+}
+
+/* Both sides start from the same numbers, those of the reference. */
+static void same_start(struct arrays *a, const char *formats) {
+  for (int i = 0; i < a->n; i++)
+    for (size_t j = 0; j < a->size[i]; j++)
+      a->d[i][j] = a->f[i][j] = formats[i] == 'e' ? round_to_bf16((float)a->d[i][j]) : (float)a->d[i][j];
+}
+
+static void upload(const struct arrays *a, const char *formats, void *p[]) {
+  struct err err = {0};
+  for (int i = 0; i < a->n; i++) {
+    p[i] = NULL;
+    must(device_resize(device, &p[i], (a->size[i] + 4) * sizeof(float), &err), &err);
+    must(formats[i] == 'e' ? device_upload(device, p[i], a->f[i], a->size[i], &err)
+                           : device_copy(device, p[i], a->f[i], a->size[i] * sizeof(float), &err),
+         &err);
+  }
+}
+
+static void *upload_integers(const int32_t *host, size_t n) {
+  struct err err = {0};
+  void *p = NULL;
+  must(device_resize(device, &p, n * sizeof *host, &err), &err);
+  must(device_copy(device, p, host, n * sizeof *host, &err), &err);
+  return p;
+}
+
+static void release(void *p[], int n) {
+  struct err err = {0};
+  for (int i = 0; i < n; i++)
+    must(device_resize(device, &p[i], 0, &err), &err);
+}
+
+static void download(struct arrays *a, const char *formats, void *p[]) {
+  struct err err = {0};
+  for (int i = 0; i < a->n; i++)
+    must(formats[i] == 'e' ? device_download(device, a->f[i], p[i], a->size[i], &err)
+                           : device_copy(device, a->f[i], p[i], a->size[i] * sizeof(float), &err),
+         &err);
+}
+
+/* Runs the call on the device. A failure is that operator's; the device is opened anew for the next. */
+static bool run(const struct operator_call *call) {
+  struct err err = {0};
+  found[call->kind].calls++;
+  if (device_run(device, call, &err) == 0 && device_wait(device, NULL, &err) == 0)
+    return true;
+  printf("%s\n", err.msg);
+  found[call->kind].wrong++;
+  device_close(device);
+  open_device();
+  return false;
+}
+
+/* The largest error of a number, relative to itself or to the array's root mean square; infinities must agree. */
+static double worst_error(const double *d, const float *f, size_t n) {
+  double squares = 0, worst = 0;
+  for (size_t i = 0; i < n; i++)
+    squares += isfinite(d[i]) ? d[i] * d[i] : 0;
+  const double rms = n > 0 ? sqrt(squares / (double)n) : 0;
+  for (size_t i = 0; i < n; i++) {
+    const double difference = isinf(d[i]) && (double)f[i] == d[i] ? 0 : fabs((double)f[i] - d[i]);
+    const double error = difference == 0 ? 0 : difference / fmax(fabs(d[i]), rms);
+    if (!(error <= worst))
+      worst = isnan(error) ? INFINITY : error;
+  }
+  return worst;
+}
+
+static void compare(const struct arrays *a, const char *formats, const struct operator_call *call, int skipped) {
+  const bool attention = call->kind == OPERATOR_ATTENTION_FORWARD || call->kind == OPERATOR_ATTENTION_BACKWARD;
+  for (int i = 0; i < a->n; i++) {
+    const bool elements = formats[i] == 'e';
+    const double error = i == skipped ? 0 : worst_error(a->d[i], a->f[i], a->size[i]);
+    const double limit = !elements ? LIMIT_FP32 : attention ? LIMIT_ATTENTION : LIMIT_ELEMENTS;
+    double *largest = elements ? &found[call->kind].elements : &found[call->kind].fp32;
+    char what[256];
+    *largest = fmax(*largest, error);
+    if (error <= limit)
+      continue;
+    found[call->kind].wrong++;
+    printf("%s: array %d is off by %.2g, limit %g\n", operator_describe(call, what, sizeof what), i, error, limit);
+  }
+}
+
+/* ---- Operators by cases.h ------------------------------------------------------------------------------------------
+ */
+
+/* Whether the reference only writes array i: nothing that was NaN in it is left, and nothing else becomes NaN. */
+static bool only_written(const struct operator_case *k, const struct arrays *a, bool backward, int64_t rows,
+                         int64_t width, int i) {
+  struct operator_call call;
+  size_t size[MAX_ARRAYS];
+  void *p[MAX_ARRAYS];
+  bool nan = false;
+  for (int j = 0; j < a->n; j++) {
+    double *copy = xmalloc((a->size[j] + 1) * sizeof *copy);
+    for (size_t l = 0; l < a->size[j]; l++)
+      copy[l] = i == j ? NAN : a->d[j][l];
+    p[j] = copy;
+  }
+  k->make(&call, backward, rows, width, size, p);
+  operator_run_reference(&call);
+  for (int j = 0; j < a->n; j++) {
+    for (size_t l = 0; l < a->size[j]; l++)
+      nan = nan || isnan(((const double *)p[j])[l]);
+    free(p[j]);
+  }
+  return !nan;
+}
+
+static void verify_case(const struct operator_case *k, bool backward, int64_t rows, int64_t width, uint64_t seed) {
+  struct arrays a;
+  struct operator_call call;
+  size_t size[MAX_ARRAYS];
+  void *p[MAX_ARRAYS], *integers[4];
+  arrays_of(&a, k, rows, width, seed);
+  same_start(&a, k->formats);
+  if (backward) { /* reads results of the forward */
+    arrays_pointers(&a, true, p);
+    k->make(&call, false, rows, width, size, p);
+    operator_run_reference(&call);
+    same_start(&a, k->formats);
+  }
+  for (int i = 0; i < a.n; i++)
+    for (size_t j = 0; j < a.size[i] && (j > 0 || only_written(k, &a, backward, rows, width, i)); j++)
+      a.f[i][j] = NAN;
+  upload(&a, k->formats, p);
+  cu_rows = integers[0] = upload_integers(host_cu_rows, BATCH + 1);
+  tokens = integers[1] = upload_integers(host_tokens, (size_t)rows);
+  positions = integers[2] = upload_integers(host_positions, (size_t)rows);
+  targets = integers[3] = upload_integers(host_targets, (size_t)rows);
+  k->make(&call, backward, rows, width, size, p);
+  const bool ran = run(&call);
+  cu_rows = host_cu_rows;
+  tokens = host_tokens;
+  positions = host_positions;
+  targets = host_targets;
+  if (ran) {
+    download(&a, k->formats, p);
+    release(p, a.n);
+    release(integers, 4);
+    arrays_pointers(&a, true, p);
+    k->make(&call, backward, rows, width, size, p);
+    operator_run_reference(&call);
+    compare(&a, k->formats, &call, -1);
+  }
+  arrays_release(&a);
+}
+
+/* ---- Attention -----------------------------------------------------------------------------------------------------
+ */
+
+enum { Q, K, V, OUT, LSE, DOUT, DQ, DK, DV, DELTA, ARRAYS };
+static const char attention_formats[] = "eeeefeeeef";
+
+struct attention_shape {
+  int batch;
+  int32_t cu_q[5], cu_k[5];
+  int max_q, max_k, heads, kv_heads, head_dim;
+  bool causal;
+};
+
+static void make_attention(struct operator_call *c, const struct attention_shape *s, bool backward, const int32_t *cu_q,
+                           const int32_t *cu_k, void *p[]) {
+  c->kind = backward ? OPERATOR_ATTENTION_BACKWARD : OPERATOR_ATTENTION_FORWARD;
+  c->attention = (struct attention_call){.batch = s->batch,
+                                         .heads = s->heads,
+                                         .kv_heads = s->kv_heads,
+                                         .head_dim = s->head_dim,
+                                         .q_rows = s->cu_q[s->batch],
+                                         .kv_rows = s->cu_k[s->batch],
+                                         .max_q = s->max_q,
+                                         .max_kv = s->max_k,
+                                         .causal = s->causal,
+                                         .scale = 1 / sqrtf((float)s->head_dim),
+                                         .cu_seqlens_q = cu_q,
+                                         .cu_seqlens_k = cu_k,
+                                         .q = p[Q],
+                                         .k = p[K],
+                                         .v = p[V],
+                                         .out = p[OUT],
+                                         .lse = p[LSE],
+                                         .dout = p[DOUT],
+                                         .dq = p[DQ],
+                                         .dk = p[DK],
+                                         .dv = p[DV],
+                                         .delta = p[DELTA]};
+}
+
+static void verify_attention(const struct attention_shape *s) {
+  const size_t q = (size_t)(s->cu_q[s->batch] * s->heads * s->head_dim),
+               kv = (size_t)(s->cu_k[s->batch] * s->kv_heads * s->head_dim),
+               rows = (size_t)(s->cu_q[s->batch] * s->heads);
+  const size_t size[ARRAYS] = {q, kv, kv, q, rows, q, q, kv, kv, rows};
+  struct arrays a;
+  arrays_init(&a, ARRAYS, size, 2);
+  same_start(&a, attention_formats);
+  for (int backward = 0; backward < 2; backward++) {
+    const int first = backward ? DQ : OUT, last = backward ? DELTA : LSE;
+    struct operator_call call;
+    void *p[MAX_ARRAYS], *cu[2];
+    for (int i = first; i <= last; i++)
+      for (size_t j = 0; j < size[i]; j++)
+        a.f[i][j] = NAN;
+    upload(&a, attention_formats, p);
+    cu[0] = upload_integers(s->cu_q, (size_t)s->batch + 1);
+    cu[1] = upload_integers(s->cu_k, (size_t)s->batch + 1);
+    make_attention(&call, s, backward, cu[0], cu[1], p);
+    if (!run(&call))
+      break;
+    download(&a, attention_formats, p);
+    release(p, ARRAYS);
+    release(cu, 2);
+    arrays_pointers(&a, true, p);
+    make_attention(&call, s, backward, s->cu_q, s->cu_k, p);
+    operator_run_reference(&call);
+    compare(&a, attention_formats, &call, backward ? DELTA : -1); /* scratch, which the reference has none of */
+    same_start(&a, attention_formats);
+  }
+  arrays_release(&a);
+}
+
+static void verify_attentions(bool large) {
+  static const struct {
+    int heads, kv_heads, head_dim;
+  } shapes[] = {{2, 1, 16}, {2, 1, 32}, {2, 2, 64}, {4, 1, 72}, {2, 1, 80}, {2, 2, 96}, {4, 2, 128}};
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+    for (int causal = 0; causal < 2; causal++) {
+      struct attention_shape s = {4,     {0, 17, 17, 100, 101}, {0, 17, 20, 90, 90}, 83,
+                                  70,    shapes[i].heads,       shapes[i].kv_heads,  shapes[i].head_dim,
+                                  causal};
+      verify_attention(&s);
+      if (!large)
+        continue;
+      s = (struct attention_shape){2,       {0, 700, 2000}, {0, 700, 2000}, 1300,  1300,
+                                   s.heads, s.kv_heads,     s.head_dim,     causal};
+      verify_attention(&s);
+    }
+}
+
+static int report(void) {
+  int wrong = 0;
+  for (int i = 0; i < OPERATOR_KINDS; i++) {
+    const bool right = found[i].calls > 0 && found[i].wrong == 0;
+    printf("%-24s %3d calls, largest error %7.1e of elements, %7.1e of fp32: %s\n",
+           operator_name((enum operator_kind)i), found[i].calls, found[i].elements, found[i].fp32,
+           right            ? "right"
+           : found[i].calls ? "WRONG"
+                            : "NOT RUN");
+    wrong += !right;
+  }
+  printf("%s: %d operators, %d wrong; limits: elements %g, of attention %g, fp32 %g\n", device->name, OPERATOR_KINDS,
+         wrong, LIMIT_ELEMENTS, LIMIT_ATTENTION, LIMIT_FP32);
+  return wrong > 0;
+}
+
+int main(int argc, char **argv) {
+  static const int64_t rows[] = {1, 17, 130, 1000}, widths[] = {64, 72, 128, 1152};
+  const bool large = argc > 1 && strcmp(argv[1], "large") == 0;
+  struct err err = {0};
+  if (argc > (large ? 2 : 1)) {
+    fprintf(stderr, "usage: verify [large]\n");
+    return 2;
+  }
+  if (!have_kernels && !getenv("FAKE_CUDA_KERNELS")) {
+    printf("skipped: built without CUDA kernels (no nvcc)\n");
+    return SKIPPED;
+  }
+  if (!cuda_driver_load(&err)) {
+    printf("skipped: %s\n", err.msg);
+    return SKIPPED;
+  }
+  open_device();
+  uint64_t seed = 0;
+  for (int k = 0; k < CASES; k++)
+    for (int i = 0; i < 3 + large; i++)
+      for (int j = 0; j < 3 + large; j++)
+        for (int backward = 0; backward < 2; backward++)
+          verify_case(&cases[k], backward, rows[i], widths[j], ++seed);
+  verify_attentions(large);
+  const int rc = report();
+  device_close(device);
+  return rc;
+}
