@@ -42,7 +42,7 @@ LIBRARIES = {
     "jansson": r"jansson\.h",
     "gsl": r"gsl/.*\.h",
     "zlib": r"zlib\.h",
-    "zstd": r"zstd\.h",
+    "zstd": r"zstd(_errors)?\.h",
     "mpi": r"mpi\.h",
     "blas": r"(cblas|openblas.*)\.h",
     "cuda": r"(cuda.*|cublas.*|cudnn.*|nccl|nvrtc|nvml|mma|cooperative_groups.*|cute/.*|cutlass/.*)(\.h|\.hpp|\.cuh)?",

@@ -4,8 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "sim/base/err.h"
+#include "sim/base/output.h"
 
 int64_t ns_from_s(double seconds) {
   ASSERT(seconds >= 0 && seconds < 4.6e9);
@@ -26,11 +28,19 @@ size_t size_add(size_t a, size_t b) {
   return r;
 }
 
+void out_of_memory(size_t bytes) {
+  if (bytes)
+    fprintf(stderr, "dcpsim: out of memory (asked for %zu bytes)\n", bytes);
+  else
+    fprintf(stderr, "dcpsim: out of memory\n");
+  output_remove_temporaries();
+  _exit(1); /* no half-written text of open files is flushed, and other threads may be running */
+}
+
 static void *checked(void *p, size_t bytes) {
-  if (p || bytes == 0)
-    return p;
-  fprintf(stderr, "dcpsim: out of memory (asked for %zu bytes)\n", bytes);
-  exit(1);
+  if (!p && bytes > 0)
+    out_of_memory(bytes);
+  return p;
 }
 
 void *xmalloc(size_t bytes) { return checked(malloc(bytes), bytes); }

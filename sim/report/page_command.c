@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/base/text_stream.h"
 #include "sim/base/units.h"
 #include "sim/experiment/options.h"
 #include "sim/report/html.h"
@@ -20,13 +21,12 @@ static json_t *default_options(void) {
   struct experiment_options plain;
   char *text = NULL;
   size_t size;
-  FILE *file = open_memstream(&text, &size);
-  ASSERT(file);
+  FILE *file = text_stream_begin(&text, &size);
   struct json_writer w = {.file = file};
   options_init(&plain);
   options_write_json(&w, &plain);
   options_release(&plain);
-  ASSERT(fclose(file) == 0);
+  text_stream_end(file);
   json_t *options = json_loads(text, 0, NULL);
   ASSERT(options);
   free(text);

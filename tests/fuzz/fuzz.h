@@ -1,5 +1,5 @@
-/* fuzz.h: what the fuzz targets share. A target is a file fuzz_NAME.c with one LLVMFuzzerTestOneInput: it hands its bytes to
- * the readers of one kind of input and uses what they accept. tests/fuzz/run.sh runs them. */
+/* fuzz.h: what the fuzz targets share. A target is a file fuzz_NAME.c with one LLVMFuzzerTestOneInput: it hands its
+ * bytes to the readers of one kind of input and uses what they accept. tests/fuzz/run.sh runs them. */
 #ifndef TESTS_FUZZ_FUZZ_H
 #define TESTS_FUZZ_FUZZ_H
 #include <stddef.h>
