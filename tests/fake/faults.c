@@ -60,7 +60,10 @@ int open(const char *path, int flags, ...) {
 }
 FILE *fopen(const char *path, const char *mode) { return no_space() ? NULL : REAL(fopen)(path, mode); }
 FILE *fdopen(int fd, const char *mode) { return no_space() ? NULL : REAL(fdopen)(fd, mode); }
-int fflush(FILE *file) { return no_space() ? EOF : REAL(fflush)(file); }
+/* Streams into memory cannot run out of disk. */
+static bool no_space_for(FILE *file) { return file && fileno(file) >= 0 && no_space(); }
+
+int fflush(FILE *file) { return no_space_for(file) ? EOF : REAL(fflush)(file); }
 int fsync(int fd) { return no_space() ? -1 : REAL(fsync)(fd); }
 int ftruncate(int fd, off_t size) { return no_space() ? -1 : REAL(ftruncate)(fd, size); }
 int rename(const char *from, const char *to) { return no_space() ? -1 : REAL(rename)(from, to); }
@@ -68,12 +71,16 @@ int mkdir(const char *path, mode_t mode) { return no_space() ? -1 : REAL(mkdir)(
 
 int close(int fd) {
   int rc = REAL(close)(fd);
-  return no_space() ? -1 : rc;
+  return no_space() ? -1 : rc; /* closed it is */
 }
 
 int fclose(FILE *file) {
+  bool full = no_space_for(file);
   int rc = REAL(fclose)(file);
-  return no_space() ? EOF : rc;
+  if (!full)
+    return rc;
+  errno = ENOSPC;
+  return EOF;
 }
 
 ssize_t write(int fd, const void *bytes, size_t n) {
