@@ -24,6 +24,7 @@
 #include "calib/monotone.h"
 #include "calib/nonlinear.h"
 #include "calib/number_list.h"
+#include "sim/base/text_stream.h"
 #include "sim/base/units.h"
 
 #define SMS 132.0
@@ -641,8 +642,7 @@ char *fit_attention(const struct fit_source *s, struct err *err) {
   for (size_t i = 0; i < all.n; i++)
     fit_family(&all.v[i]);
   derive_missing(&all);
-  FILE *out = open_memstream(&text, &size);
-  ASSERT(out);
+  FILE *out = text_stream_begin(&text, &size);
   fprintf(out, "{\n    \"source\": \"formula of FlashAttention 3 tiles and a smooth correction\",\n    "
                "\"backward_ratio\": ");
   if (ratios->n > 0)
@@ -653,7 +653,7 @@ char *fit_attention(const struct fit_source *s, struct err *err) {
   write_mask(out, &all, s, true, write_mask(out, &all, s, false, 0));
   fprintf(out, "\n");
   fprintf(out, "    ]\n  }");
-  fclose(out);
+  text_stream_end(out);
 out:
   release(&all);
   free(ratios);

@@ -17,6 +17,7 @@
 #include "calib/monotone.h"
 #include "calib/nonlinear.h"
 #include "calib/number_list.h"
+#include "sim/base/text_stream.h"
 #include "sim/base/units.h"
 
 #define SMS 132.0
@@ -361,10 +362,9 @@ char *fit_gemm(const struct fit_source *s, const struct json_doc *constants, str
   set_nodes(&nodes.n, s, SHAPE_N, usual_n, sizeof usual_n / sizeof *usual_n);
   set_nodes(&nodes.k, s, SHAPE_K, usual_n, sizeof usual_n / sizeof *usual_n);
   double *table = make_table(&model, &nodes, &points, n_own);
-  FILE *out = open_memstream(&text, &size);
-  ASSERT(out);
+  FILE *out = text_stream_begin(&text, &size);
   write_section(out, &model, &nodes, table, &points, n_own, constants);
-  fclose(out);
+  text_stream_end(out);
   free(table);
 out:
   boosted_free(model.trees);

@@ -13,6 +13,7 @@
 #include "calib/number_list.h"
 #include "calib/run_file.h"
 #include "calib/smooth_fit.h"
+#include "sim/base/text_stream.h"
 #include "sim/base/units.h"
 
 #define NODES_MAX 128
@@ -135,10 +136,9 @@ char *fit_measured_gemm(const struct fit_source *s, const struct json_doc *const
     goto out;
   }
   smooth_fit_make(&fit, points.v, points.n, 7, 3);
-  FILE *out = open_memstream(&text, &size);
-  ASSERT(out);
+  FILE *out = text_stream_begin(&text, &size);
   write_gemm(out, s, &fit, axes, best, json_object_get(constants->root, "gemm"));
-  fclose(out);
+  text_stream_end(out);
   smooth_fit_release(&fit);
 out:
   free(points.v);
@@ -306,8 +306,7 @@ char *fit_measured_attention(const struct fit_source *s, struct err *err) {
   struct family all[FAMILIES_MAX];
   size_t n = 0, size;
   char *text = NULL;
-  FILE *out = open_memstream(&text, &size);
-  ASSERT(out);
+  FILE *out = text_stream_begin(&text, &size);
   int rc = collect_families(all, &n, s, err);
   if (rc == 0) {
     fprintf(out, "{\n    \"source\": \"sums of terms and a smooth correction\",\n    \"backward_ratio\": ");
@@ -321,7 +320,7 @@ char *fit_measured_attention(const struct fit_source *s, struct err *err) {
   }
   for (size_t i = 0; i < n; i++)
     free(all[i].points.v);
-  fclose(out);
+  text_stream_end(out);
   if (rc == 0)
     return text;
   free(text);
@@ -365,14 +364,13 @@ char *fit_measured_memory(const struct fit_source *s, const struct json_doc *con
     }
   if (points.n > 0)
     smooth_fit_make(&fit, points.v, points.n, 1 + MEMORY_CLASSES, 1);
-  FILE *out = open_memstream(&text, &size);
-  ASSERT(out);
+  FILE *out = text_stream_begin(&text, &size);
   fprintf(out, "{\"floor_s\": %.6g, \"floor_source\": \"%zu rows of calibrate run\", \"classes\": {",
           points.n > 0 ? fit.coefficient[0] : json_number_value(json_object_get(given, "floor_s")), points.n);
   for (int class = 0; class < MEMORY_CLASSES; class ++)
     write_class(out, given, class, rows[class], fit.coefficient[1 + class]);
   fprintf(out, "}}");
-  fclose(out);
+  text_stream_end(out);
   smooth_fit_release(&fit);
   free(points.v);
   return text;

@@ -10,6 +10,7 @@
 #include "calib/monotone.h"
 #include "calib/number_list.h"
 #include "models/collective.h"
+#include "sim/base/text_stream.h"
 #include "sim/base/units.h"
 
 #define SIZES_MAX 128
@@ -230,8 +231,7 @@ char *fit_network(const struct fit_source *s, const struct json_doc *constants, 
     goto out;
   inter = json_dumps(json_object_get(given, "inter"), JSON_INDENT(2) | JSON_REAL_PRECISION(12));
   ASSERT(inter);
-  FILE *out = open_memstream(&text, &size);
-  ASSERT(out);
+  FILE *out = text_stream_begin(&text, &size);
   fprintf(out,
           "{\n    \"source\": \"one node: measured rows; several nodes: logs where the placement was measured, else "
           "latency floor + bytes through the slower of NIC and NVLink\",\n    \"reference_nic_bytes_per_s\": %.9g, "
@@ -247,7 +247,7 @@ char *fit_network(const struct fit_source *s, const struct json_doc *constants, 
   fprintf(out, ",\n    \"ramp\": ");
   write_ramp(out, find(&all, COLLECTIVE_ALL_REDUCE, 32, 4), given);
   fprintf(out, "\n  }");
-  fclose(out);
+  text_stream_end(out);
 out:
   free(inter);
   free(all.v);

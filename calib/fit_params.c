@@ -8,8 +8,10 @@
 #include "calib/check.h"
 #include "calib/number_list.h"
 #include "calib/text_file.h"
+#include "sim/base/libraries.h"
 #include "sim/base/sha256.h"
 #include "sim/base/share.h"
+#include "sim/base/text_stream.h"
 #include "sim/base/units.h"
 
 #define CONSTANTS_SCHEMA "dcpsim.constants/1"
@@ -56,7 +58,7 @@ static void take_default(char **section, const struct fit_source *source, const 
 
 int fit_update(struct fit_sections *sections, int which, const struct fit_source *source,
                const struct json_doc *constants, struct err *err) {
-  gsl_set_error_handler_off();
+  libraries_begin(); /* of GSL: no error but exhausted memory ends the program */
   if (which & SECTION_GEMM && replace(&sections->gemm, source->measured ? fit_measured_gemm(source, constants, err)
                                                                         : fit_gemm(source, constants, err)))
     return -1;
@@ -85,8 +87,7 @@ char *fit_text(const struct fit_sections *sections, const struct fit_source *sou
                const char *about) {
   char *text = NULL;
   size_t size;
-  FILE *out = open_memstream(&text, &size);
-  ASSERT(out);
+  FILE *out = text_stream_begin(&text, &size);
   fprintf(out, "{\n  \"schema\": \"dcpsim.params/1\",\n  \"gpu\": \"%s\",\n", source->device);
   if (source->element_bytes == 4)
     fprintf(out, "  \"element_bytes\": 4,\n");
@@ -107,7 +108,7 @@ char *fit_text(const struct fit_sections *sections, const struct fit_source *sou
   number_list_indent(out, about, 2);
   fprintf(out, ",\n  \"gemm\": %s,\n  \"attention\": %s,\n  \"network\": %s\n}\n", sections->gemm, sections->attention,
           sections->network);
-  fclose(out);
+  text_stream_end(out);
   return text;
 }
 
@@ -217,8 +218,7 @@ static char *about(const struct fit_source *s, const struct json_doc *constants,
                    struct err *err) {
   char *text = NULL;
   size_t size;
-  FILE *out = open_memstream(&text, &size);
-  ASSERT(out);
+  FILE *out = text_stream_begin(&text, &size);
   struct json_writer w = {.file = out, .indent = true, .depth = 0};
   json_begin_object(&w);
   json_key_str(&w, "device", s->device);
@@ -236,7 +236,7 @@ static char *about(const struct fit_source *s, const struct json_doc *constants,
   write_errors(&w, check);
   write_ranges(&w, s);
   json_end_object(&w);
-  fclose(out);
+  text_stream_end(out);
   if (rc == 0)
     return text;
   free(text);

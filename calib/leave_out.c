@@ -218,14 +218,17 @@ static int run_all(struct work *w, const struct leave_out_options *options, stru
   enum { THREADS_MAX = 64 };
   pthread_t threads[THREADS_MAX];
   const int n = (int)int64_max(1, int64_min(options->threads, THREADS_MAX));
-  for (int i = 0; i < n; i++)
-    ASSERT(pthread_create(&threads[i], NULL, run_jobs, w) == 0);
+  int started = 0;
+  while (started < n && pthread_create(&threads[started], NULL, run_jobs, w) == 0)
+    started++;
+  if (started == 0)
+    run_jobs(w);
   while (options->progress && atomic_load(&w->done) < w->n_jobs) {
     const struct timespec pause = {0, 100 * 1000 * 1000};
     options->progress(options->to, atomic_load(&w->done), w->n_jobs);
     nanosleep(&pause, NULL);
   }
-  for (int i = 0; i < n; i++)
+  for (int i = 0; i < started; i++)
     pthread_join(threads[i], NULL);
   return w->rc ? err_set(err, "%s", w->err.msg) : 0;
 }

@@ -11,6 +11,7 @@
 
 #include "calib/text_file.h"
 #include "sim/base/json.h"
+#include "sim/base/text_stream.h"
 #include "sim/base/units.h"
 
 static const char trailing_columns[] =
@@ -122,8 +123,8 @@ int run_file_append(struct run_file *f, const struct run_row *row, struct err *e
   size_t n;
   struct tm utc;
   const time_t now = time(NULL);
-  FILE *out = open_memstream(&text, &n);
-  ASSERT(out && row_op_class(row->op) == f->class);
+  FILE *out = text_stream_begin(&text, &n);
+  ASSERT(row_op_class(row->op) == f->class);
   strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
   fprintf(out, "%s,%s,", row_op_name(row->op), row->dtype);
   for (int i = 0; row_shape_columns(f->class)[i]; i++)
@@ -144,7 +145,7 @@ int run_file_append(struct run_file *f, const struct run_row *row, struct err *e
     table_put_field(out, fields[i]);
   }
   fputc('\n', out);
-  fclose(out);
+  text_stream_end(out);
   int rc = write_all(f, text, n, err);
   free(text);
   return rc;

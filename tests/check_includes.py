@@ -43,7 +43,7 @@ LIBRARIES = {
     "jansson": r"jansson\.h",
     "gsl": r"gsl/.*\.h",
     "zlib": r"zlib\.h",
-    "zstd": r"zstd\.h",
+    "zstd": r"zstd(_errors)?\.h",
     "mpi": r"mpi\.h",
     "blas": r"(cblas|openblas.*)\.h",
     "cuda": r"(cuda.*|cublas.*|cudnn.*|nccl|nvrtc|nvml|mma|cooperative_groups.*|cute/.*|cutlass/.*)(\.h|\.hpp|\.cuh)?",
@@ -57,7 +57,7 @@ byteswap dirent dlfcn endian execinfo fcntl fnmatch getopt glob libgen malloc ne
 spawn strings termios ucontext unistd immintrin x86intrin cpuid
 arpa/inet netinet/in sys/file sys/ioctl sys/mman sys/random sys/resource sys/select sys/socket sys/stat sys/sysinfo
 sys/time sys/types sys/uio sys/un sys/utsname sys/wait sanitizer/lsan_interface sanitizer/asan_interface
-functional vector""".split())
+functional type_traits vector""".split())
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 SOURCES = (".c", ".h", ".cu", ".cuh", ".cc")

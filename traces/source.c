@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zstd_errors.h>
 
 #include "sim/base/units.h"
 #include "traces/trace.h"
@@ -39,16 +40,29 @@ static int read_raw(struct trace_source *src, struct err *err) {
   return 0;
 }
 
+static void *gzip_alloc(void *opaque, unsigned count, unsigned bytes) {
+  (void)opaque;
+  return xmalloc(size_mul(count, bytes));
+}
+
+static void gzip_free(void *opaque, void *p) {
+  (void)opaque;
+  free(p);
+}
+
 static int start_codec(struct trace_source *src, struct err *err) {
   static const unsigned char gzip_magic[2] = {0x1f, 0x8b}, zstd_magic[4] = {0x28, 0xb5, 0x2f, 0xfd};
   if (src->raw_len >= sizeof gzip_magic && memcmp(src->raw, gzip_magic, sizeof gzip_magic) == 0) {
+    src->gzip.zalloc = gzip_alloc;
+    src->gzip.zfree = gzip_free;
     if (inflateInit2(&src->gzip, 15 + 16) != Z_OK)
       return err_set(err, "trace '%s': cannot start zlib", src->path);
     src->codec = CODEC_GZIP;
     src->in_frame = true;
   } else if (src->raw_len >= sizeof zstd_magic && memcmp(src->raw, zstd_magic, sizeof zstd_magic) == 0) {
     src->zstd = ZSTD_createDStream();
-    ASSERT(src->zstd);
+    if (!src->zstd)
+      out_of_memory(0);
     src->codec = CODEC_ZSTD;
     src->in_frame = true;
   }
@@ -121,6 +135,8 @@ static int64_t decode_zstd(struct trace_source *src, char *dst, size_t room, str
   ZSTD_inBuffer in = {src->raw, src->raw_len, src->raw_pos};
   ZSTD_outBuffer out = {dst, room, 0};
   size_t rc = ZSTD_decompressStream(src->zstd, &out, &in);
+  if (ZSTD_getErrorCode(rc) == ZSTD_error_memory_allocation)
+    out_of_memory(0);
   if (ZSTD_isError(rc))
     return err_set(err, "trace '%s': damaged zstd data: %s", src->path, ZSTD_getErrorName(rc));
   src->raw_pos = in.pos;

@@ -5,11 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+void message_flatten(char *s) {
+  for (; *s; s++)
+    if ((unsigned char)*s < 0x20 || *s == 0x7f)
+      *s = ' ';
+}
+
 static int set_message(struct err *err, bool usage, const char *fmt, va_list ap) {
   if (err) {
     err->set = true;
     err->usage = usage;
     vsnprintf(err->msg, sizeof err->msg, fmt, ap);
+    message_flatten(err->msg);
   }
   return -1;
 }
@@ -38,6 +45,7 @@ int err_prefix(struct err *err, const char *fmt, ...) {
   va_start(ap, fmt);
   vsnprintf(err->msg, sizeof err->msg, fmt, ap);
   va_end(ap);
+  message_flatten(err->msg);
   size_t n = strlen(err->msg);
   snprintf(err->msg + n, sizeof err->msg - n, ": %s", old.msg);
   return -1;

@@ -109,19 +109,11 @@ int json_doc_line(const struct json_doc *doc, const json_t *value) { return line
 /* ---- Messages -----------------------------------------------------------------------------------------------------
  */
 
-/* Messages are one line whatever the input holds. */
-static void flatten(char *s) {
-  for (; *s; s++)
-    if ((unsigned char)*s < 0x20)
-      *s = ' ';
-}
-
 static const char *shown_path(const char *path) { return strcmp(path, "-") == 0 ? "stdin" : path; }
 
 static int fail_at(const struct json_doc *doc, int line, struct err *err, const char *fmt, va_list ap) {
   char msg[800];
   vsnprintf(msg, sizeof msg, fmt, ap);
-  flatten(msg);
   if (line > 0)
     return err_set(err, "%s '%s' line %d: %s", doc->kind, shown_path(doc->path), line, msg);
   return err_set(err, "%s '%s': %s", doc->kind, shown_path(doc->path), msg);

@@ -32,18 +32,22 @@ static void forget(char *path) {
   }
 }
 
-static void on_signal(int number) {
+void output_remove_temporaries(void) {
   for (int i = 0; i < MAX_TEMPORARIES; i++) {
     char *path = atomic_load(&temporaries[i]);
     if (path)
       unlink(path);
   }
   output_folder_remove_all();
+}
+
+static void on_signal(int number) {
+  output_remove_temporaries();
   raise(number); /* the handler was reset on entry: this ends the program as the signal does */
 }
 
 void output_remove_on_signal(void) {
-  static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+  static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGABRT};
   for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
     struct sigaction old, act = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
     sigemptyset(&act.sa_mask);
@@ -86,7 +90,13 @@ static int open_temporary(struct output *out, mode_t mode) {
   if (mode)
     (void)!fchmod(fd, mode & 07777); /* the new file has the old one's rights; not worth failing for */
   out->file = fdopen(fd, "w");
-  ASSERT(out->file);
+  if (!out->file) {
+    int e = errno;
+    close(fd);
+    unlink(out->temp_path);
+    errno = e;
+    return -1;
+  }
   remember(out->temp_path);
   return 0;
 }
@@ -112,8 +122,9 @@ int output_open(struct output *out, const char *path, struct err *err) {
     out->path = xstrdup(path);
     return 0;
   }
-  char *target = exists ? realpath(path, NULL) : NULL; /* through a symbolic link, keep the link */
-  out->path = target ? target : xstrdup(path);
+  out->path = exists ? realpath(path, NULL) : xstrdup(path); /* through a symbolic link, keep the link */
+  if (!out->path)
+    return err_set(err, "cannot write '%s': %s", path, strerror(errno));
   if (open_temporary(out, st.st_mode) == 0)
     return 0;
   err_set(err, "cannot write '%s': %s", path, strerror(errno));

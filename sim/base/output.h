@@ -18,8 +18,11 @@ int output_commit(struct output *out, struct err *err);
 /* Removes the temporary file; harmless after commit and on a zeroed struct. */
 void output_discard(struct output *out);
 
-/* Called once by a program: SIGINT, SIGTERM and SIGHUP remove the temporary files and folders (output_folder.h) before
- * they end it. */
+/* Called once by a program: SIGINT, SIGTERM, SIGHUP and SIGABRT remove the temporary files and folders
+ * (output_folder.h) before they end it. */
 void output_remove_on_signal(void);
+
+/* For the ends of a program that skip output_discard (out of memory, a signal). */
+void output_remove_temporaries(void);
 
 #endif

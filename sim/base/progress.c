@@ -7,6 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "sim/base/err.h"
+
 #define REDRAW_NS 100000000
 #define BAR_WIDTH 30
 
@@ -60,6 +62,7 @@ void progress_finish(struct progress *p) {
 static void log_line(const char *before, const char *fmt, va_list ap) {
   char msg[1200];
   vsnprintf(msg, sizeof msg, fmt, ap);
+  message_flatten(msg);
   fprintf(stderr, "dcpsim: %s%s\n", before, msg);
 }
 

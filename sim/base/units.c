@@ -5,6 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "sim/base/err.h"
+#include "sim/base/output.h"
 
 int64_t ns_from_s(double seconds) {
   ASSERT(seconds >= 0 && seconds < 4.6e9);
@@ -44,15 +48,23 @@ int memory_guard(int (*work)(void *context, struct err *err), void *context, str
   return rc;
 }
 
-static void *checked(void *p, size_t bytes) {
-  if (p || bytes == 0)
-    return p;
+void out_of_memory(size_t bytes) {
   if (guard) {
     guard->bytes = bytes;
     longjmp(guard->jump, 1);
   }
-  fprintf(stderr, "dcpsim: out of memory (asked for %zu bytes)\n", bytes);
-  exit(1);
+  if (bytes)
+    fprintf(stderr, "dcpsim: out of memory (asked for %zu bytes)\n", bytes);
+  else
+    fprintf(stderr, "dcpsim: out of memory\n");
+  output_remove_temporaries();
+  _exit(1); /* no half-written text of open files is flushed, and other threads may be running */
+}
+
+static void *checked(void *p, size_t bytes) {
+  if (!p && bytes > 0)
+    out_of_memory(bytes);
+  return p;
 }
 
 void *xmalloc(size_t bytes) { return checked(malloc(bytes), bytes); }

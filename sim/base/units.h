@@ -16,8 +16,10 @@ double s_from_ns(int64_t ns);
 size_t size_mul(size_t a, size_t b);
 size_t size_add(size_t a, size_t b);
 
-/* malloc/calloc/realloc that end the program with one clear line when memory is exhausted; inside memory_guard they
- * end `work` alone. */
+/* The end of a program whose memory is exhausted: one clear line, exit code 1, temporary files removed; inside
+ * memory_guard the end of its `work` alone. `bytes`: asked for, 0: unknown. */
+_Noreturn void out_of_memory(size_t bytes);
+/* malloc/calloc/realloc that end so. */
 void *xmalloc(size_t bytes);
 void *xcalloc(size_t count, size_t bytes);
 void *xrealloc(void *p, size_t bytes);

@@ -6,6 +6,7 @@
 
 #include "sim/base/number_text.h"
 #include "sim/base/output.h"
+#include "sim/base/text_stream.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/cmd_plan_profile.h"
 #include "sim/experiment/experiment.h"
@@ -224,9 +225,9 @@ static int plan(const struct experiment_options *o, struct err *err) {
   struct output out;
   if (strchr(o->policy, ','))
     return err_usage(err, "plan: --policy takes one policy, got '%.80s'", o->policy);
-  FILE *memory = open_memstream(&text, &size);
+  FILE *memory = text_stream_begin(&text, &size);
   int rc = o->profile ? plan_from_profile(o, memory, err) : plan_from_models(o, memory, err);
-  fclose(memory);
+  text_stream_end(memory);
   if (rc == 0 && (rc = output_open(&out, "-", err)) == 0) {
     fwrite(text, 1, size, out.file);
     rc = output_commit(&out, err);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "sim/base/json.h"
+#include "sim/base/libraries.h"
 #include "sim/base/output.h"
 #include "sim/cli/build_info.h"
 #include "sim/cli/cli.h"
@@ -62,7 +63,9 @@ static int unknown_command(const char *name) {
 }
 
 int main(int argc, char **argv) {
+  libraries_begin();
   signal(SIGPIPE, SIG_IGN); /* a closed pipe is a write error like any other: exit code 1, no file left */
+  signal(SIGXFSZ, SIG_IGN); /* so is the largest size that a file may have (ulimit -f) */
   output_remove_on_signal();
   const char *name = argc > 1 ? argv[1] : "";
   if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/base/text_stream.h"
 #include "sim/base/units.h"
 #include "sim/experiment/result.h"
 #include "sim/report/advice_text.h"
@@ -51,11 +52,10 @@ int print_advice(FILE *out, const struct experiment *x, const struct policy_resu
   struct json_doc doc;
   char *text = NULL;
   size_t size;
-  FILE *file = open_memstream(&text, &size);
-  ASSERT(file);
+  FILE *file = text_stream_begin(&text, &size);
   struct json_writer w = {.file = file};
   result_write_json(&w, x, results, NULL, advice);
-  ASSERT(fclose(file) == 0);
+  text_stream_end(file);
   int rc = json_doc_parse(&doc, "result", "of this run", text, "dcpsim.result/1", err);
   if (rc == 0) {
     fprintf(out, "\nAdvice\n");

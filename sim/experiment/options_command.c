@@ -3,17 +3,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/base/text_stream.h"
 #include "sim/base/units.h"
 
 /* The options object; the caller's reference. */
 static json_t *json_of(const struct experiment_options *o) {
   char *text = NULL;
   size_t size;
-  FILE *file = open_memstream(&text, &size);
-  ASSERT(file);
+  FILE *file = text_stream_begin(&text, &size);
   struct json_writer w = {.file = file};
   options_write_json(&w, o);
-  ASSERT(fclose(file) == 0);
+  text_stream_end(file);
   json_t *options = json_loads(text, 0, NULL);
   ASSERT(options);
   free(text);
@@ -98,10 +98,9 @@ char *options_command(const struct experiment_options *o) {
   char *command = NULL;
   size_t size;
   json_t *options = json_of(o);
-  FILE *file = open_memstream(&command, &size);
-  ASSERT(file);
+  FILE *file = text_stream_begin(&command, &size);
   options_command_write(file, options, " ");
-  ASSERT(fclose(file) == 0);
+  text_stream_end(file);
   json_decref(options);
   return command;
 }

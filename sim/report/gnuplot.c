@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "sim/base/text_stream.h"
+
 extern char **environ;
 
 /* ---- The script ---------------------------------------------------------------------------------------------------
@@ -24,8 +26,7 @@ static const struct {
 
 void gnuplot_begin(struct gnuplot *g, const char *terminal) {
   *g = (struct gnuplot){0};
-  g->script = open_memstream(&g->text, &g->size);
-  ASSERT(g->script);
+  g->script = text_stream_begin(&g->text, &g->size);
   for (size_t i = 0; i < sizeof terminals / sizeof *terminals; i++) {
     if (strcmp(terminals[i].name, terminal) != 0)
       continue;
@@ -43,7 +44,7 @@ void gnuplot_begin(struct gnuplot *g, const char *terminal) {
 
 void gnuplot_release(struct gnuplot *g) {
   if (g->script)
-    fclose(g->script);
+    text_stream_end(g->script);
   free(g->text);
   *g = (struct gnuplot){0};
 }

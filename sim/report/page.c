@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "sim/base/output.h"
+#include "sim/base/text_stream.h"
 #include "sim/base/units.h"
 #include "sim/report/html.h"
 #include "sim/report/page_parts.h"
@@ -67,10 +68,9 @@ int page_figure(struct page *page, const struct plot *plot, const struct plot_in
                 struct err *err) {
   char *svg = NULL;
   size_t size;
-  FILE *file = open_memstream(&svg, &size);
-  ASSERT(file);
+  FILE *file = text_stream_begin(&svg, &size);
   int rc = plot_write(plot, in, "svg", file, err);
-  ASSERT(fclose(file) == 0);
+  text_stream_end(file);
   if (rc == 0) {
     int figure = ++page->n_figures;
     fputs("<figure class=\"scroll\" tabindex=\"0\">", page->out);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/base/text_stream.h"
 #include "sim/base/units.h"
 #include "sim/experiment/options_command.h"
 #include "sim/report/html.h"
@@ -43,10 +44,9 @@ int page_command(FILE *out, const struct page_input *in, struct err *err) {
   size_t size;
   if (get_options(in, &options, err) < 0)
     return -1;
-  FILE *file = open_memstream(&command, &size);
-  ASSERT(file);
+  FILE *file = text_stream_begin(&command, &size);
   options_command_write(file, options, " \\\n  ");
-  ASSERT(fclose(file) == 0);
+  text_stream_end(file);
   html_text(out, command);
   fputs(" \\\n  --result again.json\ndcpsim report again.json -o again.html", out);
   free(command);

@@ -63,7 +63,7 @@ static int read_lines(FILE *file, struct published *published, int *n, const cha
       rc = read_row(&published[(*n)++], cells, n_cells, &c, v, path, line, err);
   }
   free(text);
-  if (rc == 0 && ferror(file))
+  if (rc == 0 && !feof(file)) /* getline ends so without memory, too */
     rc = err_set(err, "cannot read published values '%s': %s", path, strerror(errno));
   return rc;
 }

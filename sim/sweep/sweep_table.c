@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "sim/base/text_stream.h"
 #include "sim/base/units.h"
 #include "sim/experiment/result.h"
 
@@ -46,15 +47,14 @@ static void write_value(FILE *out, const json_t *v) {
 char *sweep_table_header(const struct sweep_spec *s) {
   char *text;
   size_t size;
-  FILE *out = open_memstream(&text, &size);
-  ASSERT(out);
+  FILE *out = text_stream_begin(&text, &size);
   fprintf(out, "point,spec");
   for (int i = 0; i < s->n_fields; i++)
     fprintf(out, ",swept_%s", s->fields[i].name);
   fputc(',', out);
   result_write_csv_names(out);
   fprintf(out, ",error\n");
-  ASSERT(fclose(out) == 0);
+  text_stream_end(out);
   return text;
 }
 
@@ -76,13 +76,12 @@ char *sweep_table_rows(const struct sweep_spec *s, int64_t point, const struct p
                        const char *error) {
   char *text;
   size_t size;
-  FILE *out = open_memstream(&text, &size);
-  ASSERT(out);
+  FILE *out = text_stream_begin(&text, &size);
   for (int i = 0; i < n_results; i++)
     write_row(out, s, point, &results[i], "");
   if (n_results == 0)
     write_row(out, s, point, NULL, error);
-  ASSERT(fclose(out) == 0);
+  text_stream_end(out);
   return text;
 }
 
@@ -176,7 +175,7 @@ static int scan_rows(struct scan *c, struct err *err) {
       rc = scan_row(c, line, t->size, err);
     t->size += n;
   }
-  if (rc == 0 && ferror(c->file))
+  if (rc == 0 && !feof(c->file)) /* without memory, too: what was not read is not to be cut off */
     rc = err_set(err, "cannot read '%s': %s", t->path, strerror(errno));
   if (rc == 0 && !point_complete(c)) {
     t->done[c->point] = 0;

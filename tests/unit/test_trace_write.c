@@ -48,7 +48,8 @@ Test(trace_write, refusals) {
   cr_expect_eq(trace_write(&t, "histogram", "/tmp/x", &err), -1);
   cr_expect(err.usage && strstr(err.msg, "read only"));
   cr_expect_eq(trace_write(&t, "nope", "/tmp/x", &err), -1);
-  cr_expect(err.usage && strstr(err.msg, "one of: npy, megatron_idx, mds, json, jsonl, histogram, video_csv, csv, text"));
+  cr_expect(err.usage &&
+            strstr(err.msg, "one of: npy, megatron_idx, mds, json, jsonl, histogram, video_csv, csv, text"));
   cr_expect_eq(trace_write(&t, "text", "/tmp/x.gz", &err), -1);
   cr_expect(err.usage && strstr(err.msg, "uncompressed"));
   cr_expect_eq(trace_write(&t, "text", "/no/such/folder/x", &err), -1);
