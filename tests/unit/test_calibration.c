@@ -258,6 +258,7 @@ Test(calibration, files_go_on) {
   cr_assert(run_file_open(&f, dir, ROW_GEMM, &repaired, &error) == 0 && !repaired);
   cr_expect(has(&f, 1, machine.device) && has(&f, 2, machine.device) && !has(&f, 3, machine.device));
   cr_expect(!has(&f, 1, "other") && run_file_made(&f.had));
+  cr_expect_float_eq(run_file_weight(&f.had, 0), 1 / 1.0025, 1e-9); /* confidence_frac 0.005 */
   append(&f, 3);
   run_file_close(&f);
   /* Cut anywhere within the third row, down to its first byte: that row is lost, no other. */
@@ -350,7 +351,8 @@ Test(calibration, smooth_fit_finds_terms) {
   struct smooth_fit fit;
   for (int i = 0; i < 60; i++) {
     const double a = exp2(i % 10), b = exp2(i / 10);
-    v[i] = (struct smooth_point){.term = {1, a * b, a}, .place = {log(a), log(b)}, .time_s = 2e-6 + 1e-8 * a * b};
+    v[i] = (struct smooth_point){
+        .term = {1, a * b, a}, .place = {log(a), log(b)}, .time_s = 2e-6 + 1e-8 * a * b, .weight = 1};
     v[i].time_s *= i % 15 == 7 ? 4 : 1; /* a burst of other work */
   }
   smooth_fit_make(&fit, v, 60, 3, 2);
