@@ -302,6 +302,12 @@ static int run_wrong_gemm(struct device *device, const struct operator_call *cal
   return rc;
 }
 
+static int run_without_copy(struct device *device, const struct operator_call *call, struct err *err) {
+  if (call->kind == OPERATOR_COPY)
+    return err_set(err, "there is no CUDA kernel yet for a strided or adding copy");
+  return device_run(device, call, err);
+}
+
 static struct calibration run_once(const struct calibration_options *options) {
   struct device *device;
   struct communicator *world;
@@ -335,6 +341,15 @@ Test(calibration, wrong_operators_are_not_written) {
   cr_expect(run_file_made(&rows));
   cr_expect(rows.table.n_rows == result.ops[ROW_OP_GEMM].measured + result.ops[ROW_OP_GEMM_WGRAD].measured);
   rows_release(&rows);
+
+  warned[0] = '\0'; /* a device without the kernel goes on with the others */
+  options.ops = "permute,bias_backward";
+  options.measure.run = run_without_copy;
+  result = run_once(&options);
+  cr_expect(result.ops[ROW_OP_PERMUTE].refused == result.ops[ROW_OP_PERMUTE].planned &&
+            result.ops[ROW_OP_BIAS_BACKWARD].measured == result.ops[ROW_OP_BIAS_BACKWARD].planned);
+  cr_expect_str_eq(warned, "permute: not measured: there is no CUDA kernel yet for a strided or adding copy");
+  options.measure.run = NULL;
 
   static atomic_bool stop;
   atomic_store(&stop, true);
