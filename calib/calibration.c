@@ -101,6 +101,13 @@ static struct checked *add_checked(struct state *s, const struct checked *c) {
   return &s->checked[s->n_checked - 1];
 }
 
+/* Whether a device said that it lacks a kernel, which leaves it as it was. */
+static bool lacks_kernel(const struct err *problem) { return strstr(problem->msg, "no CUDA kernel") != NULL; }
+
+static void warn_missing(const struct state *s, enum row_op op, const struct err *problem) {
+  warning_put(s->options->warnings, "%s: not measured: %s", row_op_name(op), problem->msg);
+}
+
 /* Shapes of one class run one kernel: mask, heads per key head and head dim of attention. */
 static int check_operator(struct state *s, const struct plan_entry *e, const struct checked **out, struct err *err) {
   struct checked one = {.op = e->op};
@@ -112,8 +119,15 @@ static int check_operator(struct state *s, const struct plan_entry *e, const str
   *out = find_checked(s, e->op, one.key);
   if (*out)
     return 0;
-  if (measure_check(&s->measure, measured_op_find(e->op), e->shape, &one.error_frac, err))
-    return -1;
+  struct err problem = {.set = false};
+  if (measure_check(&s->measure, measured_op_find(e->op), e->shape, &one.error_frac, &problem)) {
+    if (!lacks_kernel(&problem))
+      return err_set(err, "%s", problem.msg);
+    warn_missing(s, e->op, &problem);
+    VEC_PUSH(s->checked, s->n_checked, s->checked_cap, one); /* not passed, and told already */
+    *out = &s->checked[s->n_checked - 1];
+    return 0;
+  }
   one.passed = one.error_frac <= measure_tolerance(s->device);
   *out = add_checked(s, &one);
   return 0;
@@ -155,8 +169,14 @@ static int do_operator(struct state *s, const struct plan_entry *e, struct err *
     return 0;
   }
   snprintf(text, sizeof text, "%.2g", check->error_frac);
-  if (measure_time(&s->measure, measured_op_find(e->op), e->shape, &s->repeats, err))
-    return -1;
+  struct err problem = {.set = false};
+  if (measure_time(&s->measure, measured_op_find(e->op), e->shape, &s->repeats, &problem)) {
+    if (!lacks_kernel(&problem))
+      return err_set(err, "%s", problem.msg);
+    warn_missing(s, e->op, &problem);
+    count_refused(s, e->op);
+    return 0;
+  }
   return append(s, e, text, check->error_frac, err);
 }
 

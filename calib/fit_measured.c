@@ -61,9 +61,8 @@ static double median_of(double *v, size_t n) {
 
 /* ---- GEMM ---- */
 
-static struct smooth_point gemm_point(double m, double n, double k, double time_s) {
-  return (struct smooth_point){
-      .term = {1, m * n * k, m * k, k * n, m * n, m, n}, .place = {log(m), log(n), log(k)}, .time_s = time_s};
+static struct smooth_point gemm_point(double m, double n, double k) {
+  return (struct smooth_point){.term = {1, m * n * k, m * k, k * n, m * n, m, n}, .place = {log(m), log(n), log(k)}};
 }
 
 /* Weight gradients over products of the same shape, as the fit has them. */
@@ -76,7 +75,7 @@ static double wgrad_factor(const struct fit_source *s, const struct smooth_fit *
       if (r->op != ROW_OP_GEMM_WGRAD || !fit_uses(s, &s->own, f, i) || *rows == PAIRS_MAX)
         continue;
       const struct smooth_point at =
-          gemm_point((double)r->shape[SHAPE_M], (double)r->shape[SHAPE_N], (double)r->shape[SHAPE_K], 0);
+          gemm_point((double)r->shape[SHAPE_M], (double)r->shape[SHAPE_N], (double)r->shape[SHAPE_K]);
       ratio[(*rows)++] = r->time_s / exp(smooth_fit_log_s(fit, &at));
     }
   return *rows ? fmin(10, fmax(1, median_of(ratio, *rows))) : otherwise;
@@ -92,7 +91,7 @@ static void write_gemm(FILE *out, const struct fit_source *s, const struct smoot
   for (size_t i = 0; i < total; i++) {
     const double m = axes[0].v[i / (shape[1] * shape[2])], n = axes[1].v[i / shape[2] % shape[1]],
                  k = axes[2].v[i % shape[2]];
-    const struct smooth_point at = gemm_point(m, n, k, 0);
+    const struct smooth_point at = gemm_point(m, n, k);
     v[i] = fmax(smooth_fit_log_s(fit, &at), log(m * n * k) - best); /* nothing beats the fastest row */
   }
   monotone_table(v, shape, 3, RISE_PASSES);
@@ -124,8 +123,10 @@ char *fit_measured_gemm(const struct fit_source *s, const struct json_doc *const
       const struct row *r = &s->own.files[f].v[i];
       if (r->op != ROW_OP_GEMM || !fit_uses(s, &s->own, f, i))
         continue;
-      const struct smooth_point point =
-          gemm_point((double)r->shape[SHAPE_M], (double)r->shape[SHAPE_N], (double)r->shape[SHAPE_K], r->time_s);
+      struct smooth_point point =
+          gemm_point((double)r->shape[SHAPE_M], (double)r->shape[SHAPE_N], (double)r->shape[SHAPE_K]);
+      point.time_s = r->time_s;
+      point.weight = run_file_weight(&s->own.files[f], i);
       VEC_PUSH(points.v, points.n, points.cap, point);
       best = fmax(best, log(point.term[1]) - log(r->time_s));
       for (int a = 0; a < 3; a++)
@@ -154,9 +155,8 @@ struct family { /* one mask and head dim */
   double best; /* log of keys * tiles over seconds, of the fastest row */
 };
 
-static struct smooth_point attention_point(double keys, double tiles, double time_s) {
-  return (struct smooth_point){
-      .term = {1, tiles, tiles * keys, keys}, .place = {log(keys), log(tiles)}, .time_s = time_s};
+static struct smooth_point attention_point(double keys, double tiles) {
+  return (struct smooth_point){.term = {1, tiles, tiles * keys, keys}, .place = {log(keys), log(tiles)}};
 }
 
 static int compare_families(const void *a, const void *b) {
@@ -175,11 +175,13 @@ static struct family *family_of(struct family *all, size_t *n, const struct row 
   return &all[(*n)++];
 }
 
-static void add_attention_row(struct family *f, const struct row *r) {
+static void add_attention_row(struct family *f, const struct row *r, double weight) {
   const int64_t *s = r->shape;
   const double keys = (double)s[SHAPE_SEQLEN],
                tiles = (double)(s[SHAPE_BATCH] * s[SHAPE_HEADS] * s[SHAPE_SEQLEN]) / TILE_ROWS;
-  const struct smooth_point point = attention_point(keys, tiles, r->time_s);
+  struct smooth_point point = attention_point(keys, tiles);
+  point.time_s = r->time_s;
+  point.weight = weight;
   VEC_PUSH(f->points.v, f->points.n, f->points.cap, point);
   f->best = fmax(f->best, log(keys * tiles / r->time_s));
 }
@@ -194,7 +196,7 @@ static int collect_families(struct family *all, size_t *n, const struct fit_sour
       struct family *family = family_of(all, n, r);
       if (!family)
         return err_set(err, "attention rows of more than %d masks and head dims to fit %s", FAMILIES_MAX, s->device);
-      add_attention_row(family, r);
+      add_attention_row(family, r, run_file_weight(&s->own.files[f], i));
     }
   qsort(all, *n, sizeof *all, compare_families);
   for (size_t i = 0; i < *n; i++) {
@@ -217,7 +219,7 @@ static void write_family(FILE *out, const struct family *f) {
   smooth_fit_make(&fit, f->points.v, f->points.n, 4, 2);
   for (size_t i = 0; i < keys.n * tiles.n; i++) {
     const double k = keys.v[i / tiles.n], t = tiles.v[i % tiles.n];
-    const struct smooth_point at = attention_point(k, t, 0);
+    const struct smooth_point at = attention_point(k, t);
     v[i] = fmax(smooth_fit_log_s(&fit, &at), log(k * t) - f->best);
   }
   monotone_table(v, shape, 2, RISE_PASSES);
@@ -356,7 +358,7 @@ char *fit_measured_memory(const struct fit_source *s, const struct json_doc *con
       if (row_op_class(r->op) != ROW_MEMORY || !fit_uses(s, &s->own, f, i))
         continue;
       const struct memory_traffic traffic = row_memory_traffic(r->op);
-      struct smooth_point point = {.term = {1}, .time_s = r->time_s};
+      struct smooth_point point = {.term = {1}, .time_s = r->time_s, .weight = run_file_weight(&s->own.files[f], i)};
       point.term[1 + traffic.class] =
           2 * traffic.values * (double)r->shape[SHAPE_ROWS] * (double)r->shape[SHAPE_HIDDEN];
       rows[traffic.class]++;

@@ -9,11 +9,13 @@
 #include "calib/fit_params.h"
 #include "calib/monotone.h"
 #include "calib/number_list.h"
+#include "calib/run_file.h"
 #include "models/collective.h"
 #include "sim/base/text_stream.h"
 #include "sim/base/units.h"
 
 #define SIZES_MAX 128
+#define LEAST_WEIGHT 0.04 /* rows of calibrate run whose median is known to half of it only do not count */
 
 struct curve {
   enum collective op;
@@ -81,7 +83,7 @@ static void collect(struct curves *all, const struct fit_source *s, const struct
       const int64_t *shape = rows->v[i].shape;
       struct curve like = {.n = 0};
       if (row_op_class(rows->v[i].op) != ROW_COLLECTIVE || !collective_of(rows->v[i].op, &like.op) ||
-          shape[SHAPE_RANKS] < 2 || !fit_uses(s, from, f, i))
+          shape[SHAPE_RANKS] < 2 || !fit_uses(s, from, f, i) || run_file_weight(rows, i) < LEAST_WEIGHT)
         continue;
       like.ranks = (int)shape[SHAPE_RANKS];
       like.nodes = (int)shape[SHAPE_NODES];
@@ -102,7 +104,7 @@ static const struct curve *find(const struct curves *all, enum collective op, in
   return NULL;
 }
 
-static void smooth_between_nodes(struct curve *c) {
+static void make_rise(struct curve *c) {
   for (size_t i = 0; i < c->n; i++)
     c->time_s[i] = log(c->time_s[i]);
   monotone_line(c->time_s, c->n, 1);
@@ -157,12 +159,12 @@ static void fill_sizes(struct curve *c, const struct curve *sibling) {
   gsl_interp_free(interp);
 }
 
-static void write_curve(FILE *out, struct curve *c, const struct curve *sibling) {
+static void write_curve(FILE *out, struct curve *c, const struct curve *sibling, bool measured) {
   const size_t rows = c->n_rows;
+  if (measured || c->nodes > 1)
+    make_rise(c);
   if (c->nodes == 1)
     fill_sizes(c, sibling);
-  else
-    smooth_between_nodes(c);
   fprintf(out, "      {\n        \"source\": ");
   json_t *text = json_string(*c->source ? c->source : "nccl-tests rows, the faster of data types");
   char *dumped = json_dumps(text, JSON_ENCODE_ANY);
@@ -239,7 +241,7 @@ char *fit_network(const struct fit_source *s, const struct json_doc *constants, 
           json_number_value(json_object_get(given, "reference_nic_bytes_per_s")),
           json_number_value(json_object_get(given, "reference_nvlink_bytes_per_s")), nvlink_bytes_per_s(&all));
   for (size_t i = 0; i < all.n; i++) {
-    write_curve(out, &all.v[i], find(&sibling, all.v[i].op, all.v[i].ranks, all.v[i].nodes));
+    write_curve(out, &all.v[i], find(&sibling, all.v[i].op, all.v[i].ranks, all.v[i].nodes), s->measured);
     fprintf(out, i + 1 < all.n ? ",\n" : "\n");
   }
   fprintf(out, "    ],\n    \"inter\": ");

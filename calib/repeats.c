@@ -7,6 +7,8 @@
 
 #include "sim/base/err.h"
 
+#define PATIENCE 3 /* limits to wait for repetitions without interruption */
+
 void repeats_add(struct repeats *r, double time_s, double spent_s, bool interrupted) {
   ASSERT(r->n < REPEATS_MAX);
   r->interrupted[r->n] = interrupted;
@@ -42,6 +44,11 @@ struct repeats_summary repeats_summarize(const struct repeats *r) {
 }
 
 bool repeats_enough(const struct repeats *r, double confidence_frac, double limit_s) {
+  size_t clean = 0;
+  for (size_t i = 0; i < r->n; i++)
+    clean += !r->interrupted[i];
+  if (clean < REPEATS_FEWEST)
+    limit_s *= PATIENCE;
   if (r->n == REPEATS_MAX || (r->n >= REPEATS_FEWEST && r->spent_s >= limit_s))
     return true;
   if (r->n < REPEATS_LEAST)

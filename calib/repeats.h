@@ -31,7 +31,8 @@ struct repeats_summary {
 /* n >= 1. */
 struct repeats_summary repeats_summarize(const struct repeats *r);
 
-/* Whether the median is as sure as `confidence_frac`, no more fit, or `limit_s` are spent on at least 3. */
+/* Whether the median is as sure as `confidence_frac`, no more fit, or `limit_s` are spent on at least 3 (three times as
+ * long while fewer than 3 are without interruption). */
 bool repeats_enough(const struct repeats *r, double confidence_frac, double limit_s);
 
 #endif

@@ -151,6 +151,12 @@ int run_file_append(struct run_file *f, const struct run_row *row, struct err *e
   return rc;
 }
 
+double run_file_weight(const struct rows *rows, size_t i) {
+  const double confidence =
+      row_positive(table_field(&rows->table, i, table_column(&rows->table, "confidence_frac"))) / 0.1;
+  return 1 / (1 + confidence * confidence);
+}
+
 bool run_file_made(const struct rows *rows) {
   const struct table *t = &rows->table;
   const int column = table_column(t, "source");

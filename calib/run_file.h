@@ -34,6 +34,9 @@ bool run_file_has(const struct run_file *f, enum row_op op, const char *dtype, c
                   const char *device);
 int run_file_append(struct run_file *f, const struct run_row *row, struct err *err);
 
+/* How sure a row's median is, from its confidence_frac: 1, falling to a half where that is a tenth; 1 without one. */
+double run_file_weight(const struct rows *rows, size_t i);
+
 /* Whether all rows of a file are of calibrate run. */
 bool run_file_made(const struct rows *rows);
 

@@ -68,14 +68,14 @@ static void solve(struct smooth_fit *f, const double *weight) {
 static void fit_coefficients(struct smooth_fit *f) {
   double *weight = xcalloc(f->n, sizeof *weight);
   for (size_t i = 0; i < f->n; i++)
-    weight[i] = 1;
+    weight[i] = f->points[i].weight;
   for (int round = 0; round < WEIGHT_ROUNDS; round++) {
     solve(f, weight);
     for (size_t i = 0; i < f->n; i++)
       f->miss[i] = log(f->points[i].time_s / sum_s(f, &f->points[i]));
     const double scale = OUTLIER * fmax(LEAST_SCALE, median_abs(f->miss, f->n));
     for (size_t i = 0; i < f->n; i++)
-      weight[i] = fmin(1, scale / fmax(1e-12, fabs(f->miss[i])));
+      weight[i] = f->points[i].weight * fmin(1, scale / fmax(1e-12, fabs(f->miss[i])));
   }
   free(weight);
 }
@@ -91,7 +91,7 @@ static double correction(const struct smooth_fit *f, const struct smooth_point *
       distance += pow((at->place[k] - f->points[i].place[k]) / width, 2);
     if (i == without || distance > 50)
       continue;
-    const double weight = exp(-0.5 * distance);
+    const double weight = f->points[i].weight * exp(-0.5 * distance);
     sum += weight * f->miss[i];
     count += weight;
   }

@@ -12,6 +12,7 @@ struct smooth_point {
   double term[SMOOTH_TERMS_MAX]; /* >= 0 */
   double place[SMOOTH_AXES_MAX]; /* logs of the shape */
   double time_s;
+  double weight; /* 0..1: how sure the time is */
 };
 
 struct smooth_fit {

@@ -435,8 +435,10 @@ static int find_file(char *path, size_t size, const char *name_or_path, struct e
   if (*name_or_path && length < (int)sizeof relative && share_path(path, size, relative) == 0)
     return 0;
   const char *near = nearest_word(name_or_path, shipped);
-  return err_usage(err, "unknown parameters '%s'%s%s%s; valid: h200_sxm, h100_sxm, or a JSON file", name_or_path,
-                   near ? ": did you mean '" : "", near ? near : "", near ? "'?" : "");
+  return err_usage(err,
+                   "unknown parameters '%s'%s%s%s; valid: h200_sxm, h100_sxm, or a JSON file, as calibrate run and "
+                   "fit make of any machine",
+                   name_or_path, near ? ": did you mean '" : "", near ? near : "", near ? "'?" : "");
 }
 
 static int load_doc(struct params **out, const char *name, struct json_doc *doc, struct err *err) {

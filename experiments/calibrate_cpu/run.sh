@@ -39,6 +39,14 @@ for file in "$out"/rows/*.csv; do
   [ "$(wc -l <"$out/unseen/$name")" -gt 1 ] || rm "$out/unseen/$name"
 done
 "$DCPSIM" calibrate fit "$out"/fit/*.csv --device cpu -o "$out/cpu.json"
+"$DCPSIM" calibrate check --params "$out/cpu.json" "$out"/unseen/*.csv >"$out/unseen_all.txt"
+# A row whose own median is known to no better than a tenth measured what else ran on this machine: the error is on the
+# others; unseen_all.txt has it on all.
+for file in "$out"/unseen/*.csv; do
+  awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == "confidence_frac") c = i; print; next } $c <= 0.1' "$file" \
+    >"$file.sure"
+  if [ "$(wc -l <"$file.sure")" -gt 1 ]; then mv "$file.sure" "$file"; else rm "$file" "$file.sure"; fi
+done
 "$DCPSIM" calibrate check --params "$out/cpu.json" "$out"/unseen/*.csv >"$out/unseen.txt"
 "$DCPSIM" calibrate check --params "$out/cpu.json" "$out"/fit/*.csv >"$out/fitted.txt"
 "$DCPSIM" calibrate report --params "$out/cpu.json" "$out"/unseen/*.csv -o "$out"
@@ -55,7 +63,10 @@ echo
 echo 'On the rows that were fitted:'
 cat "$out/fitted.txt"
 echo
-echo 'On shapes that the fit has not seen:'
+echo 'On all shapes that the fit has not seen:'
+cat "$out/unseen_all.txt"
+echo
+echo 'On those of them whose median is known to a tenth:'
 cat "$out/unseen.txt"
 echo
 echo "rows, parameters and plots are in $out"

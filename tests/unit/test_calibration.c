@@ -258,6 +258,7 @@ Test(calibration, files_go_on) {
   cr_assert(run_file_open(&f, dir, ROW_GEMM, &repaired, &error) == 0 && !repaired);
   cr_expect(has(&f, 1, machine.device) && has(&f, 2, machine.device) && !has(&f, 3, machine.device));
   cr_expect(!has(&f, 1, "other") && run_file_made(&f.had));
+  cr_expect_float_eq(run_file_weight(&f.had, 0), 1 / 1.0025, 1e-9); /* confidence_frac 0.005 */
   append(&f, 3);
   run_file_close(&f);
   /* Cut anywhere within the third row, down to its first byte: that row is lost, no other. */
@@ -301,6 +302,12 @@ static int run_wrong_gemm(struct device *device, const struct operator_call *cal
   return rc;
 }
 
+static int run_without_copy(struct device *device, const struct operator_call *call, struct err *err) {
+  if (call->kind == OPERATOR_COPY)
+    return err_set(err, "there is no CUDA kernel yet for a strided or adding copy");
+  return device_run(device, call, err);
+}
+
 static struct calibration run_once(const struct calibration_options *options) {
   struct device *device;
   struct communicator *world;
@@ -335,6 +342,15 @@ Test(calibration, wrong_operators_are_not_written) {
   cr_expect(rows.table.n_rows == result.ops[ROW_OP_GEMM].measured + result.ops[ROW_OP_GEMM_WGRAD].measured);
   rows_release(&rows);
 
+  warned[0] = '\0'; /* a device without the kernel goes on with the others */
+  options.ops = "permute,bias_backward";
+  options.measure.run = run_without_copy;
+  result = run_once(&options);
+  cr_expect(result.ops[ROW_OP_PERMUTE].refused == result.ops[ROW_OP_PERMUTE].planned &&
+            result.ops[ROW_OP_BIAS_BACKWARD].measured == result.ops[ROW_OP_BIAS_BACKWARD].planned);
+  cr_expect_str_eq(warned, "permute: not measured: there is no CUDA kernel yet for a strided or adding copy");
+  options.measure.run = NULL;
+
   static atomic_bool stop;
   atomic_store(&stop, true);
   options.measure.stop = &stop;
@@ -350,7 +366,8 @@ Test(calibration, smooth_fit_finds_terms) {
   struct smooth_fit fit;
   for (int i = 0; i < 60; i++) {
     const double a = exp2(i % 10), b = exp2(i / 10);
-    v[i] = (struct smooth_point){.term = {1, a * b, a}, .place = {log(a), log(b)}, .time_s = 2e-6 + 1e-8 * a * b};
+    v[i] = (struct smooth_point){
+        .term = {1, a * b, a}, .place = {log(a), log(b)}, .time_s = 2e-6 + 1e-8 * a * b, .weight = 1};
     v[i].time_s *= i % 15 == 7 ? 4 : 1; /* a burst of other work */
   }
   smooth_fit_make(&fit, v, 60, 3, 2);

@@ -112,7 +112,9 @@ Test(rows, refusals) {
        "rows 'r.csv' line 2: 2 ranks cannot span 4 nodes"},
       {"op,dtype,ranks,nodes,bytes,time_s\nallreduce,fp32,2,1,8,1\n",
        "rows 'r.csv' line 2: unknown op 'allreduce'; valid: attention_forward, attention_backward, "
-       "attention_forward_backward, gemm, rmsnorm, rmsnorm_backward, layernorm, layernorm_backward, all_reduce, "
+       "attention_forward_backward, attention_varlen_forward, attention_varlen_backward, gemm, gemm_wgrad, rmsnorm, "
+       "rmsnorm_backward, layernorm, layernorm_backward, residual, swiglu, swiglu_backward, gelu, gelu_backward, "
+       "modulate, permute, bias_backward, permute_add, adamw, all_reduce, "
        "all_gather, reduce_scatter, all_to_all, send_recv, broadcast, reduce, gather, scatter"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
