@@ -137,8 +137,8 @@ struct dcpsim_finding {
 };
 
 /* Checks a schedule file as `dcpsim check` does: calls finding(context, f) for everything wrong with it (f is valid
- * during the call; `finding` may be NULL) and returns how many there were, 0 when the file is good, or DCPSIM_ERROR
- * when it cannot be read at all. */
+ * during the call, which is in the C locale; `finding` may be NULL) and returns how many there were, 0 when the file is
+ * good, or DCPSIM_ERROR when it cannot be read at all. */
 DCPSIM_EXPORT int64_t dcpsim_check(const char *path, void (*finding)(void *context, const struct dcpsim_finding *f),
                                    void *context, char *error, size_t error_size);
 
