@@ -8,14 +8,14 @@
 int cmd_plot(int argc, char **argv);
 
 static void help(FILE *out) {
-  fprintf(out, "usage: dcpsim plot KIND INPUT -o FILE.svg|png|pdf\n\n"
+  fprintf(out, "usage: dcpsim plot KIND INPUT [INPUT] -o FILE.svg|png|pdf\n\n"
                "Draws a picture of 900 x 500 with gnuplot; the suffix of FILE says which kind of picture.\n\n"
                "  -o, --output FILE  picture to write (required)\n\nKINDs:\n");
   plot_list(out);
 }
 
-static int draw(const struct plot *plot, const char *input, const char *out_path, struct err *err) {
-  struct plot_input in = {.path = input};
+static int draw(const struct plot *plot, const char *input, const char *second, const char *out_path, struct err *err) {
+  struct plot_input in = {.path = input, .second = second};
   if (!plot->of_trace)
     return plot_draw(plot, &in, out_path, err);
   struct trace trace;
@@ -49,11 +49,11 @@ static int run(int argc, char **argv, struct err *err) {
   const struct plot *plot = argc > optind ? plot_find(argv[optind], err) : NULL;
   if (argc > optind && !plot)
     return -1;
-  if (argc - optind != 2)
+  if (argc - optind != 2 && !(argc - optind == 3 && plot->of_two))
     return err_usage(err, "plot: expected KIND and INPUT, got %d arguments (dcpsim plot --help)", argc - optind);
   if (!out_path)
     return err_usage(err, "plot: -o FILE is missing (dcpsim plot --help)");
-  return draw(plot, argv[optind + 1], out_path, err);
+  return draw(plot, argv[optind + 1], argc - optind == 3 ? argv[optind + 2] : NULL, out_path, err);
 }
 
 /* argv[0] is "plot". */

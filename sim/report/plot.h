@@ -12,6 +12,7 @@
 /* What a plot is drawn from: a file that it reads itself, or a length trace that the caller has loaded. */
 struct plot_input {
   const char *path;
+  const char *second; /* of a plot that compares two files; else NULL */
   const char *trace_name;
   const struct sample *samples;
   int64_t n;
@@ -22,6 +23,7 @@ struct plot {
   const char *name, *help;
   const char *input; /* what INPUT is, for help */
   bool of_trace;     /* INPUT is a length trace: the caller loads it */
+  bool of_two;       /* INPUT may be followed by a second file */
   int (*draw)(const struct plot_input *in, struct gnuplot *g, struct err *err);
 };
 
