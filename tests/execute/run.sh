@@ -67,6 +67,7 @@ each=$(printf '%s' "$every" | tr ',' ' ')
 
 # shellcheck disable=SC2086
 schedules 4 --model tiny-1d --policy "$every"
+# shellcheck disable=SC2086
 verify tiny-1d 4 $each
 schedules 2 --model tiny-1d --policy dcp
 verify tiny-1d 2 dcp
