@@ -429,7 +429,8 @@ static int write_timeline(struct execution *x, struct err *err) {
   if (!keeps_timeline(x))
     return 0;
   snprintf(x->timeline.policy, sizeof x->timeline.policy, "%s", h->policy);
-  snprintf(x->timeline.run, sizeof x->timeline.run, "%s on %s, measured on %s", h->trace, h->model, x->device->name);
+  snprintf(x->timeline.run, sizeof x->timeline.run, "%s on %s, measured on %s", h->trace, h->model,
+           x->request->options.is_virtual ? "the virtual device" : x->device->name);
   char *path = timeline_path(x->request->timeline, x->world->rank);
   int rc = timeline_write(&x->timeline, path, err);
   free(path);

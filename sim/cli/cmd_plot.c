@@ -53,7 +53,7 @@ static int run(int argc, char **argv, struct err *err) {
   if (argc > optind && !plot)
     return -1;
   int inputs = argc - optind - 1;
-  if (inputs < 1 || (inputs > 1 && !(plot->takes & PLOT_SEVERAL)))
+  if (inputs < 1 || (inputs > 1 && !(plot->takes & PLOT_SEVERAL) && !(plot->takes & PLOT_TWO && inputs == 2)))
     return err_usage(err, "plot: expected KIND and INPUT, got %d arguments (dcpsim plot --help)", argc - optind);
   if (published && !(plot->takes & PLOT_PUBLISHED))
     return err_usage(err, "plot: --published is for speedup, not for %s", plot->name);

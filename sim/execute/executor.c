@@ -22,7 +22,7 @@ struct executor {
   /* Of the step being played. */
   const struct execute_step *in;
   struct timeline *timeline;
-  int64_t start_ns;
+  int64_t start_ns, before_ns;         /* of the step; all steps before it, for spans */
   int32_t first_rank, sp, micro_batch; /* for spans */
   int64_t played;                      /* ops of this micro-batch */
   int64_t posted, joined;              /* stands_in: gradients ready, collectives waited for */
@@ -56,8 +56,8 @@ static void measured(struct executor *x, const char *name, enum timeline_stream 
   op->predicted_s += predicted_s;
   op->measured_s += s_from_ns(now - from_ns);
   if (x->timeline)
-    timeline_add(x->timeline, (struct timeline_span){.start_ns = from_ns - x->start_ns,
-                                                     .end_ns = now - x->start_ns,
+    timeline_add(x->timeline, (struct timeline_span){.start_ns = x->before_ns + from_ns - x->start_ns,
+                                                     .end_ns = x->before_ns + now - x->start_ns,
                                                      .name = op->name,
                                                      .stream = (uint8_t)stream,
                                                      .category = category,
@@ -320,7 +320,10 @@ int executor_step(struct executor *x, const struct execute_step *step, struct ti
   if (start(x, err))
     return -1;
   x->start_ns = wall_clock_ns();
-  return play_groups(x, err) || play_tail(x, result, err) || end(x, result, err) ? -1 : 0;
+  if (play_groups(x, err) || play_tail(x, result, err) || end(x, result, err))
+    return -1;
+  x->before_ns += ns_from_s(result->step_s);
+  return 0;
 }
 
 /* ---- the whole ---- */

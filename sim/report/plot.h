@@ -25,6 +25,7 @@ enum plot_takes {
   PLOT_TRACE = 1,     /* INPUT is a length trace: the caller loads it */
   PLOT_SEVERAL = 2,   /* more than one INPUT */
   PLOT_PUBLISHED = 4, /* --published */
+  PLOT_TWO = 8,       /* one INPUT or two */
 };
 
 struct plot {

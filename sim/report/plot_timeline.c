@@ -301,7 +301,7 @@ static void write_block_labels(struct gnuplot *g, const struct picture *p, doubl
 static void write_iteration_label(struct gnuplot *g, double x, const char *text) {
   fputs("set label ", g->script);
   gnuplot_text(g->script, text, 0);
-  fprintf(g->script, " at first %.9g, graph 1.025 center textcolor rgb '#%06X'\n", x, COLOUR_FAINT);
+  fprintf(g->script, " at first %.9g, graph 1 center offset 0,0.5 textcolor rgb '#%06X'\n", x, COLOUR_FAINT);
 }
 
 static void write_iterations(struct gnuplot *g, const struct picture *p, double unit_s) {
@@ -321,17 +321,23 @@ static void write_iterations(struct gnuplot *g, const struct picture *p, double 
   }
 }
 
-static void write_axes(struct gnuplot *g, const struct picture *p, double unit_s, const char *unit) {
+/* Where a timeline is drawn, in fractions of the picture. */
+struct panel {
+  double top, bottom;
+};
+
+static void write_axes(struct gnuplot *g, const struct picture *p, const struct panel *where, double unit_s,
+                       const char *unit) {
   int step = 1;
   while (p->ranks / step > 16)
     step *= 2;
   fprintf(g->script,
           "set xrange [0:%.9g]\nset yrange [%.9g:0]\nset ytics 0,%d,%d\nunset grid\nset xlabel 'time (%s)'\n"
-          "set ylabel 'rank'\nset lmargin screen 0.075\nset rmargin screen 0.97\nset tmargin screen 0.80\n"
-          "set bmargin screen 0.235\n"
+          "set ylabel 'rank'\nset lmargin screen 0.075\nset rmargin screen 0.97\nset tmargin screen %.9g\n"
+          "set bmargin screen %.9g\n"
           "set object rectangle from graph 0,0 to graph 1,1 behind fs solid 1.0 noborder fc rgb '#%06X'\n",
           s_from_ns(p->end_ns) / unit_s, p->ranks * (p->seen[TIMELINE_CAT_GRAD_SYNC] ? 1 + LANE_GAP + LANE : 1), step,
-          p->ranks, unit, COLOUR_GREY);
+          p->ranks - 1, unit, where->top, where->bottom, COLOUR_GREY);
   fputs("set style textbox opaque fillcolor rgb '#ffffff' noborder margins 0.3,0.3\n", g->script);
 }
 
@@ -354,9 +360,8 @@ static void draw_legend(struct gnuplot *g, const struct picture *p) {
   gnuplot_legend(g, entries, n, 0.52, 0.06, true);
 }
 
-static void draw_picture(struct gnuplot *g, const struct picture *p, const struct timeline *t) {
+static void draw_titles(struct gnuplot *g, const struct picture *p, const struct timeline *t) {
   char title[96], subtitle[320], ranks[64];
-  double unit_s = p->end_ns >= 1000000000 ? 1 : p->end_ns >= 1000000 ? 1e-3 : 1e-6;
   if (p->iterations == 1)
     snprintf(title, sizeof title, "Timeline of %.32s, iteration 0", t->policy);
   else
@@ -367,8 +372,11 @@ static void draw_picture(struct gnuplot *g, const struct picture *p, const struc
     snprintf(ranks, sizeof ranks, "%d ranks", p->world);
   snprintf(subtitle, sizeof subtitle, "%.200s%s%s", t->run, t->run[0] ? "; " : "", ranks);
   gnuplot_title(g, title, subtitle);
-  draw_legend(g, p);
-  write_axes(g, p, unit_s, unit_s == 1 ? "s" : unit_s == 1e-3 ? "ms" : "\xc2\xb5s");
+}
+
+static void draw_panel(struct gnuplot *g, const struct picture *p, const struct panel *where) {
+  double unit_s = p->end_ns >= 1000000000 ? 1 : p->end_ns >= 1000000 ? 1e-3 : 1e-6;
+  write_axes(g, p, where, unit_s, unit_s == 1 ? "s" : unit_s == 1e-3 ? "ms" : "\xc2\xb5s");
   double slice_s = s_from_ns(p->end_ns) / unit_s / COLUMNS;
   write_layers(g, p, slice_s);
   if (p->seen[TIMELINE_CAT_GRAD_SYNC])
@@ -379,27 +387,95 @@ static void draw_picture(struct gnuplot *g, const struct picture *p, const struc
   write_plot(g, p);
 }
 
-static int draw(const struct plot_input *in, struct gnuplot *g, struct err *err) {
+/* A file and its picture. */
+struct record {
   struct timeline t;
-  struct picture p = {0};
-  if (timeline_read(&t, in->path, err) < 0)
+  struct picture p;
+};
+
+static int record_read(struct record *r, const char *path, struct err *err) {
+  if (timeline_read(&r->t, path, err) < 0)
     return -1;
-  choose_window(&p, &t);
-  int status = add_spans(&p, &t, in->path, err);
-  if (status == 0)
-    spread_collectives(&p);
-  if (status == 0)
-    draw_picture(g, &p, &t);
-  for (size_t i = 0; i < p.n; i++)
-    free(p.blocks[i].used);
-  free(p.blocks);
-  timeline_release(&t);
-  return status;
+  choose_window(&r->p, &r->t);
+  return 0;
+}
+
+static int record_fill(struct record *r, const char *path, struct err *err) {
+  if (add_spans(&r->p, &r->t, path, err))
+    return -1;
+  spread_collectives(&r->p);
+  return 0;
+}
+
+static void record_release(struct record *r) {
+  for (size_t i = 0; i < r->p.n; i++)
+    free(r->p.blocks[i].used);
+  free(r->p.blocks);
+  timeline_release(&r->t);
+}
+
+/* Both show the same iterations, and the same stretch of time where that leaves the shorter one readable. */
+static void agree(struct picture *a, struct picture *b) {
+  int iterations = a->iterations < b->iterations ? a->iterations : b->iterations;
+  struct picture *const both[2] = {a, b};
+  for (int i = 0; i < 2; i++) {
+    both[i]->iterations = iterations;
+    both[i]->end_ns = iterations > 0 ? both[i]->iteration_end_ns[iterations - 1] : 0;
+  }
+  int64_t longer = int64_max(a->end_ns, b->end_ns), shorter = int64_min(a->end_ns, b->end_ns);
+  if (longer <= 4 * shorter)
+    a->end_ns = b->end_ns = longer;
+}
+
+/* The second below the first. */
+static void draw_two(struct gnuplot *g, const struct record r[2]) {
+  static const struct panel upper = {0.80, 0.59}, lower = {0.385, 0.175};
+  struct picture seen = r[0].p;
+  for (int c = 0; c < TIMELINE_CATEGORIES; c++)
+    seen.seen[c] |= r[1].p.seen[c];
+  draw_titles(g, &r[0].p, &r[0].t);
+  draw_legend(g, &seen);
+  fputs("set multiplot\n", g->script);
+  draw_panel(g, &r[0].p, &upper);
+  fputs("unset label\nunset arrow\nunset object\nset label ", g->script);
+  gnuplot_text(g->script, r[1].t.run, 110);
+  fprintf(g->script, " at screen 0.025,0.465 left textcolor rgb '#%06X'\n", COLOUR_FAINT);
+  draw_panel(g, &r[1].p, &lower);
+  fputs("unset multiplot\n", g->script);
+}
+
+static void draw_one(struct gnuplot *g, const struct record *r) {
+  static const struct panel whole = {0.80, 0.235};
+  draw_titles(g, &r->p, &r->t);
+  draw_legend(g, &r->p);
+  draw_panel(g, &r->p, &whole);
+}
+
+static int draw(const struct plot_input *in, struct gnuplot *g, struct err *err) {
+  const char *second = in->n_paths > 1 ? in->paths[1] : NULL;
+  struct record r[2] = {0};
+  int rc = record_read(&r[0], in->path, err);
+  if (rc == 0 && second)
+    rc = record_read(&r[1], second, err);
+  if (rc == 0 && second)
+    agree(&r[0].p, &r[1].p);
+  if (rc == 0)
+    rc = record_fill(&r[0], in->path, err);
+  if (rc == 0 && second)
+    rc = record_fill(&r[1], second, err);
+  if (rc == 0 && second)
+    draw_two(g, r);
+  else if (rc == 0)
+    draw_one(g, r);
+  record_release(&r[0]);
+  record_release(&r[1]);
+  return rc;
 }
 
 const struct plot plot_timeline = {
     .name = "timeline",
     .help = "what every group of ranks does over time, first iterations",
-    .input = "a timeline of dcpsim simulate --timeline FILE",
+    .input = "a timeline of simulate or execute --timeline FILE; of two, such as both, the second below the first",
+    .takes = PLOT_TWO,
     .draw = draw,
 };

@@ -67,9 +67,10 @@ each=$(printf '%s' "$every" | tr ',' ' ')
 
 # shellcheck disable=SC2086
 schedules 4 --model tiny-1d --policy "$every"
+# shellcheck disable=SC2086
 verify tiny-1d 4 $each
-schedules 2 --model tiny-1d --policy static,packed,dcp
-verify tiny-1d 2 static packed dcp
+schedules 2 --model tiny-1d --policy dcp
+verify tiny-1d 2 dcp
 schedules 4 --model tiny-1d --policy static,packed --sp 4 --recompute none --weighting per_token --zero 0
 verify "tiny-1d, sp 4, zero 0, kept, per token" 4 static packed
 schedules 4 --model tiny-1d --policy static,packed --sp 2 --recompute full --zero 2
@@ -90,21 +91,18 @@ schedules 2 --model "$work/biased.json" --policy static,packed --sp 2
 verify 'LayerNorm, biases, sp 2' 2 static packed
 schedules 4 --model "$work/normed.json" --policy static,packed --sp 4
 verify 'norms of q and k, sp 4' 4 static packed
-schedules 4 --model "$work/full.json" --policy static,packed --sp 4 --recompute none
-verify 'no mask, heads by 2, ring of 2' 4 static packed
+schedules 4 --model "$work/full.json" --policy packed --sp 4 --recompute none
+verify 'no mask, heads by 2, ring of 2' 4 packed
 schedules 4 --model "$work/full.json" --policy static --sp 4 --sp-kind ring
 verify 'no mask, ring of 4' 4 static
 schedules 4 --model "$work/normed.json" --policy static,packed --sp 4 --sp-kind ring
 verify 'causal, ring of 4' 4 static packed
-schedules 2 --model tiny-1d --policy dcp --sp-kind ring --recompute none
-verify 'causal, ring' 2 dcp
 
 # 2D: images and short videos, packed and padded.
 trace=video.csv
 printf 'num_frames,height,width\n1,144,256\n51,144,256\n1,240,426\n1,144,256\n1,144,256\n' >"$work/$trace"
-schedules 4 --model tiny-2d --policy "$every"
-# shellcheck disable=SC2086
-verify tiny-2d 4 $each
+schedules 4 --model tiny-2d --policy static,packed,dcp_rebalance,dcp,megatron_dynamic_cp
+verify tiny-2d 4 static packed dcp_rebalance dcp megatron_dynamic_cp
 schedules 4 --model tiny-2d --policy static,packed --sp 4 --recompute none --weighting per_token --zero 0
 verify 'tiny-2d, sp 4, zero 0, kept, per token' 4 static packed
 schedules 2 --model tiny-2d --policy static,packed --sp 2 --recompute full --zero 2
