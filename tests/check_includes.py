@@ -55,7 +55,7 @@ byteswap dirent dlfcn endian execinfo fcntl fnmatch getopt glob libgen malloc ne
 spawn strings termios ucontext unistd immintrin x86intrin cpuid
 arpa/inet netinet/in sys/file sys/ioctl sys/mman sys/random sys/resource sys/select sys/socket sys/stat sys/sysinfo
 sys/time sys/types sys/uio sys/un sys/utsname sys/wait sanitizer/lsan_interface sanitizer/asan_interface
-functional vector""".split())
+functional type_traits vector""".split())
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 SOURCES = (".c", ".h", ".cu", ".cuh", ".cc")
