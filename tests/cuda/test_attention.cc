@@ -152,7 +152,7 @@ int main(int argc, char **argv) {
       run_case({"ragged", ragged, ragged, 2, 1, head_dim, false}, ORDERS_AND_REFERENCE);
     if (extent == KERNEL_TEST_ALL || (extent > KERNEL_TEST_SHORT && common))
       run_case({"ragged", ragged, ragged, 2, 1, head_dim, true}, ORDERS_AND_REFERENCE);
-    if (extent == KERNEL_TEST_ALL || (extent > KERNEL_TEST_SHORT && (head_dim == 16 || head_dim == 72)))
+    if (extent == KERNEL_TEST_ALL || (extent > KERNEL_TEST_SHORT && head_dim == 72))
       run_case({"barriers", {150}, {300}, 2, 1, head_dim, true}, BARRIERS);
   }
   if (extent > KERNEL_TEST_SHORT) {
