@@ -1,7 +1,6 @@
 #!/bin/sh
 # device.sh: the CUDA device from operator calls to results. Without a GPU: its host code on the driver and cuBLASLt of
-# tests/fake, its kernels on the CPU by tests/cuda_shim; attention forward by wgmma, too. With a GPU: the same program on
-# the real driver.
+# tests/fake, its kernels on the CPU by tests/cuda_shim. With a GPU: the same program on the real driver.
 set -eu
 cd "$(dirname "$0")/../.."
 tests=$(dirname "$DCPSIM")/tests
@@ -16,8 +15,6 @@ fake() {
   env LD_LIBRARY_PATH="$tests/fake" FAKE_CUDA_KERNELS="$dir/kernels.so" "$@"
 }
 fake "$tests/verify"
-fake DCPSIM_ATTENTION=wgmma "$tests/verify" >"$dir/wgmma"
-grep '^attention_forward ' "$dir/wgmma"
 # Kernels that do nothing must be found out: all but the two operators that have none.
 echo 'const char *fake_cuda_run(void); const char *fake_cuda_run(void) { return 0; }' |
   ${CC:-cc} -x c -shared -fPIC -o "$dir/nothing.so" -

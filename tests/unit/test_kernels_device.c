@@ -297,11 +297,13 @@ static void run_on(struct device *d, const struct operator_call *call) {
 #define LAUNCH(name) "cuModuleGetFunction cuLaunchKernel(" name ")"
 
 Test(kernels_device, cuda_attention_by_choice) {
+  static const int32_t cu_seqlens[2] = {0, 9};
   struct err err = {0};
   struct device *d;
   struct operator_call c = {.kind = OPERATOR_ATTENTION_FORWARD};
   c.attention = (struct attention_call){
       .batch = 1, .heads = 4, .kv_heads = 2, .head_dim = 128, .q_rows = 9, .kv_rows = 7, .max_q = 9, .max_kv = 7};
+  c.attention.cu_seqlens_q = c.attention.cu_seqlens_k = cu_seqlens;
   load_fakes();
   setenv("DCPSIM_ATTENTION", "wgmma", 1);
   d = open_cuda();
@@ -322,12 +324,14 @@ Test(kernels_device, cuda_attention_by_choice) {
 /* Kernels are not run here: which are issued, in which order, with which memory besides. */
 Test(kernels_device, cuda_operators_issue_their_kernels) {
   float memory[64] = {0}; /* stands for any operand */
+  static const int32_t cu_seqlens[70001];
   struct operator_call c = {.kind = OPERATOR_ATTENTION_FORWARD};
   load_fakes();
   struct device *d = open_cuda();
   fake_reset();
   c.attention = (struct attention_call){
       .batch = 1, .heads = 4, .kv_heads = 2, .head_dim = 128, .q_rows = 9, .kv_rows = 7, .max_q = 9, .max_kv = 7};
+  c.attention.cu_seqlens_q = c.attention.cu_seqlens_k = cu_seqlens;
   run_on(d, &c);
   expect_calls("cuModuleGetFunction cuFuncSetAttribute cuLaunchKernel(attention_forward_128)");
   c.kind = OPERATOR_ATTENTION_BACKWARD;
