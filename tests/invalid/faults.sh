@@ -1,6 +1,6 @@
 #!/bin/sh
-# faults.sh [COMMAND...]: everything that can fail, failing in turn: each allocation, each call that writes a file, each byte of a file and of
-# standard output. The program ends with one line and exit code 1 or, where the call did not matter, as ever; a file is whole or
+# faults.sh [COMMAND...]: everything that can fail, failing in turn: each allocation, each call that writes a file, each byte of
+# a file. The program ends with one line and exit code 1 or, where the call did not matter, as ever; a file is whole or
 # absent. FAULTS=N: how many places of each kind are tried, spread evenly (5); FAULTS=all: every one (half an hour and more).
 set -u
 dcpsim=${DCPSIM:-build/release/dcpsim}
@@ -44,6 +44,9 @@ fit() {
 convert() { "$@" "$dcpsim" trace convert ../t.txt.gz --to npy -o t.npy; }
 check() { "$@" "$dcpsim" check ../good/s-dcp.jsonl; }
 import_nccl() { "$@" "$dcpsim" calibrate import nccl-tests "${params%params/a}nccl/a" --csv rows.csv; }
+
+mkdir good
+(cd good && simulate env >/dev/null 2>&1) || exit 1
 
 # sums FOLDER: what is in it, but for times of planning.
 sums() {
@@ -102,7 +105,6 @@ for name in "$@"; do
   [ "$name" != sweep ] || sort run/table.csv >sweep.sorted
   largest=$(find run -type f -exec wc -c {} + | awk '$2 != "total" && $1 > n { n = $1 } END { print n + 0 }')
   printed=$(wc -c <out)
-  [ "$name" != simulate ] || cp -r run good
   rm -rf run
   total=
   for kind in memory file; do
