@@ -6,6 +6,8 @@
 has_command() { command -v "$1" >/dev/null 2>&1; }
 has_library() { has_command pkg-config && pkg-config --exists "$1"; }
 has_shared() { PATH=$PATH:/sbin:/usr/sbin ldconfig -p 2>/dev/null | grep -q "$1"; }
+# Demanded where the package has this name, Debian 12; elsewhere tests/fuzz/run.sh does with less and says so.
+has_fuzzer() { ! grep -qs '^VERSION_ID="12"' /etc/os-release || ls /usr/lib/llvm-14/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a >/dev/null 2>&1; }
 has_libc() { has_command gcc && printf '#include <stdio.h>\n' | gcc -E - >/dev/null 2>&1; }
 
 packages_missing_core() {
@@ -26,6 +28,7 @@ packages_missing_test() {
   has_library criterion || printf ' libcriterion-dev'
   has_command g++ || printf ' g++' # CUDA kernels on the CPU
   has_command clang || printf ' clang'
+  has_fuzzer || printf ' libclang-rt-14-dev'
   has_command clang-format || printf ' clang-format'
   has_command mpicc && has_command mpirun || printf ' libopenmpi-dev openmpi-bin' # sweeps and execution on ranks
   has_command python3 || printf ' python3'

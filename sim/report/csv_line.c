@@ -23,10 +23,10 @@ int csv_split(char *line, char **cells, int max) {
     bool last = *p == '\0';
     *to = '\0';
     if (last)
-      break;
+      return n;
     p++;
   }
-  return n;
+  return max + 1;
 }
 
 int csv_column(char *const *cells, int n, const char *name) {

@@ -3,7 +3,8 @@
 #define SIM_REPORT_CSV_LINE_H
 #include <stdbool.h>
 
-/* Splits a line in place and unquotes; cells point into it. The number of cells, at most `max`. */
+/* Splits a line in place and unquotes; cells point into it. The number of cells; max + 1: there are more than
+ * `max`. */
 int csv_split(char *line, char **cells, int max);
 /* The first cell that equals `name`; -1: none. */
 int csv_column(char *const *cells, int n, const char *name);

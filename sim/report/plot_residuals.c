@@ -1,13 +1,14 @@
 /* Errors of predicted kernel times against measured ones: one panel per operation, by measured time. */
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/base/json.h"
 #include "sim/base/units.h"
+#include "sim/report/csv_line.h"
 #include "sim/report/plot_kinds.h"
 
-#define LINE_BYTES 4096
 #define COLUMNS_MAX 64
 #define OUTSIDE_PERCENT 40.0 /* drawn on the edge */
 
@@ -32,25 +33,6 @@ static int panel_of(char **fields, const int *at) {
   return strncmp(op, "attention", 9) == 0 ? PLAIN : OTHER;
 }
 
-/* Splits a line at its commas; fields in quotes lose them. Returns their number. */
-static int split(char *line, char **fields) {
-  int n = 0;
-  bool quoted = false;
-  line[strcspn(line, "\r\n")] = '\0';
-  fields[n++] = line;
-  for (char *s = line; *s; s++) {
-    if (*s == '"')
-      quoted = !quoted;
-    if (*s != ',' || quoted)
-      continue;
-    *s = '\0';
-    if (n == COLUMNS_MAX)
-      break;
-    fields[n++] = s + 1;
-  }
-  return n;
-}
-
 static int find_columns(char **fields, int n, int *at, const char *path, struct err *err) {
   static const char *const names[] = {"op", "time_s", "rel_error", "causal"};
   for (int k = 0; k < 4; k++) {
@@ -64,34 +46,46 @@ static int find_columns(char **fields, int n, int *at, const char *path, struct 
   return 0;
 }
 
+static int read_row(struct panel *panels, char **fields, const int *at, const char *path, int line, struct err *err) {
+  double time_s, error;
+  if (!*fields[at[2]])
+    return 0; /* not predicted */
+  if (!csv_number(fields[at[1]], &time_s) || !(time_s > 0) || !csv_number(fields[at[2]], &error) || !isfinite(error))
+    return err_set(err, "rows '%s' line %d: 'time_s' and 'rel_error' must be numbers", path, line);
+  struct panel *p = &panels[panel_of(fields, at)];
+  size_t count = p->n;
+  VEC_PUSH(p->time_s, count, p->cap, time_s);
+  VEC_PUSH(p->error, p->n, p->error_cap, error);
+  return 0;
+}
+
+static int read_lines(FILE *in, struct panel *panels, const char *path, struct err *err) {
+  char *line = NULL, *fields[COLUMNS_MAX];
+  size_t cap = 0;
+  int at[4], columns = 0, number = 0, rc = 0;
+  while (rc == 0 && getline(&line, &cap, in) > 0) {
+    int n = csv_split(line, fields, COLUMNS_MAX);
+    number++;
+    if (n > COLUMNS_MAX)
+      rc = err_set(err, "rows '%s' line %d: more than %d fields", path, number, COLUMNS_MAX);
+    else if (number == 1)
+      rc = find_columns(fields, columns = n, at, path, err);
+    else if (n != columns)
+      rc = err_set(err, "rows '%s' line %d: not as many fields as the header", path, number);
+    else
+      rc = read_row(panels, fields, at, path, number, err);
+  }
+  free(line);
+  if (rc == 0 && !feof(in))
+    return err_set(err, "cannot read rows '%s': %s", path, strerror(errno));
+  return rc == 0 && number == 0 ? err_set(err, "rows '%s' are empty", path) : rc;
+}
+
 static int read_rows(struct panel *panels, const char *path, struct err *err) {
-  char line[LINE_BYTES], *fields[COLUMNS_MAX];
-  int at[4], n, number = 1, rc = -1;
   FILE *in = strcmp(path, "-") == 0 ? stdin : fopen(path, "r");
   if (!in)
-    return err_set(err, "cannot read rows '%s'", path);
-  if (!fgets(line, sizeof line, in)) {
-    err_set(err, "rows '%s' are empty", path);
-    goto out;
-  }
-  n = split(line, fields);
-  if (find_columns(fields, n, at, path, err))
-    goto out;
-  while (fgets(line, sizeof line, in)) {
-    number++;
-    if (split(line, fields) != n) {
-      err_set(err, "rows '%s' line %d: not as many fields as the header", path, number);
-      goto out;
-    }
-    if (!*fields[at[2]])
-      continue; /* not predicted */
-    struct panel *p = &panels[panel_of(fields, at)];
-    size_t count = p->n;
-    VEC_PUSH(p->time_s, count, p->cap, strtod(fields[at[1]], NULL));
-    VEC_PUSH(p->error, p->n, p->error_cap, strtod(fields[at[2]], NULL));
-  }
-  rc = 0;
-out:
+    return err_set(err, "cannot read rows '%s': %s", path, strerror(errno));
+  int rc = read_lines(in, panels, path, err);
   if (in != stdin)
     fclose(in);
   return rc;

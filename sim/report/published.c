@@ -55,7 +55,9 @@ static int read_lines(FILE *file, struct published *published, int *n, const cha
     if (*text == '#' || text[strspn(text, " \r\n")] == '\0')
       continue;
     int n_cells = csv_split(text, cells, MAX_CELLS);
-    if (c.n == 0)
+    if (n_cells > MAX_CELLS)
+      rc = err_set(err, "published values '%s' line %ld: more than %d fields", path, line, MAX_CELLS);
+    else if (c.n == 0)
       rc = read_header(cells, n_cells, &c, path, err);
     else if (*n == PUBLISHED_MAX)
       rc = err_set(err, "published values '%s': more than %d", path, PUBLISHED_MAX);

@@ -108,7 +108,9 @@ static int read_rows(struct sweep_view *v, const char *path, FILE *file, struct 
       break;
     int n = csv_split(line, cells, MAX_CELLS);
     number++;
-    rc = number == 1 ? read_header(v, path, cells, n, &c, err) : read_row(v, path, number, cells, n, &c, err);
+    rc = n > MAX_CELLS ? err_set(err, "'%s' line %ld: more than %d fields", path, number, MAX_CELLS)
+         : number == 1 ? read_header(v, path, cells, n, &c, err)
+                       : read_row(v, path, number, cells, n, &c, err);
   }
   free(line);
   if (rc == 0 && !feof(file)) /* getline ends so without memory, too */

@@ -2,8 +2,8 @@
 # run.sh [SECONDS [TARGET...]]: feeds the readers of every kind of input with damaged files, SECONDS (2) for each target
 # (all: tests/fuzz/fuzz_TARGET.c), after the files of corpus/TARGET and regressions/TARGET. A day on two targets:
 #   sh tests/fuzz/run.sh 43200 trace schedule
-# Needs clang with libFuzzer; without it the files are replayed through a plain main, built with gcc's sanitizers. What is found lies in
-# build/fuzz/found/TARGET-...; a fault that was mended goes to regressions/TARGET.
+# Needs clang with libFuzzer; without it the files are replayed through a plain main, built with gcc's
+# sanitizers. What is found lies in build/fuzz/found/TARGET-...; a fault that was mended goes to regressions/TARGET.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 seconds=${1:-2}
@@ -12,7 +12,10 @@ seconds=${1:-2}
 export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 LC_ALL=C
 
 mkdir -p build/fuzz/found
-printf 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n);\nint LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { return n > 9 && d[0] == 1; }\n' >build/fuzz/probe.c
+cat >build/fuzz/probe.c <<'END'
+int LLVMFuzzerTestOneInput(const unsigned char *data, unsigned long n);
+int LLVMFuzzerTestOneInput(const unsigned char *data, unsigned long n) { return n > 9 && data[0] == 1 ? -1 : 0; }
+END
 if clang -fsanitize=fuzzer,address,undefined build/fuzz/probe.c -o build/fuzz/probe 2>/dev/null; then
   folder=build/fuzz/libfuzzer
   compiler='-DCMAKE_C_COMPILER=clang -DDCPSIM_FUZZ=ON'

@@ -1,7 +1,7 @@
 #!/bin/sh
-# faults.sh: everything that can fail, failing in turn: each allocation, each call that writes a file, each byte of a file and of
-# standard output. The program ends with one line and exit code 1 or, where the call did not matter, as ever; a file is whole or
-# absent. FAULTS=N: how many places of each kind are tried, spread evenly (5); FAULTS=all: every one (takes many minutes).
+# faults.sh [COMMAND...]: everything that can fail, failing in turn: each allocation, each call that writes a file, each byte of
+# a file. The program ends with one line and exit code 1 or, where the call did not matter, as ever; a file is whole or
+# absent. FAULTS=N: how many places of each kind are tried, spread evenly (5); FAULTS=all: every one (half an hour and more).
 set -u
 dcpsim=${DCPSIM:-build/release/dcpsim}
 dcpsim=$(cd "$(dirname "$dcpsim")" && pwd)/$(basename "$dcpsim")
@@ -44,6 +44,9 @@ fit() {
 convert() { "$@" "$dcpsim" trace convert ../t.txt.gz --to npy -o t.npy; }
 check() { "$@" "$dcpsim" check ../good/s-dcp.jsonl; }
 import_nccl() { "$@" "$dcpsim" calibrate import nccl-tests "${params%params/a}nccl/a" --csv rows.csv; }
+
+mkdir good
+(cd good && simulate env >/dev/null 2>&1) || exit 1
 
 # sums FOLDER: what is in it, but for times of planning.
 sums() {
@@ -92,7 +95,8 @@ places() {
     else for (i = 0; i < want; i++) print int(1 + i * (n - 1) / (want - 1)) }'
 }
 
-for name in simulate timeline sweep fit convert check import_nccl; do
+[ $# -gt 0 ] || set -- simulate timeline sweep fit convert check import_nccl
+for name in "$@"; do
   rm -rf run
   mkdir run
   (cd run && $name env >../out 2>../err </dev/null) || { echo "$name: exit $? without a fault"; cat err; failed=1; }
@@ -101,7 +105,6 @@ for name in simulate timeline sweep fit convert check import_nccl; do
   [ "$name" != sweep ] || sort run/table.csv >sweep.sorted
   largest=$(find run -type f -exec wc -c {} + | awk '$2 != "total" && $1 > n { n = $1 } END { print n + 0 }')
   printed=$(wc -c <out)
-  [ "$name" != simulate ] || cp -r run good
   rm -rf run
   total=
   for kind in memory file; do

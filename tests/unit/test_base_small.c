@@ -12,6 +12,7 @@
 #include "sim/base/progress.h"
 #include "sim/base/sha256.h"
 #include "sim/base/share.h"
+#include "sim/base/text_stream.h"
 #include "sim/base/units.h"
 
 Test(base_err, messages) {
@@ -131,4 +132,27 @@ Test(base_progress, silent_without_a_terminal) {
   progress_finish(&p);
   int64_t t = wall_clock_ns();
   cr_assert(t > 0 && wall_clock_ns() >= t);
+}
+
+Test(err, messages_are_one_plain_line) {
+  struct err err = {0};
+  err_set(&err, "cannot open '%s'", "a\nb\033[31m\177");
+  cr_expect_str_eq(err.msg, "cannot open 'a b [31m '");
+  err_prefix(&err, "%s", "x\ty");
+  cr_expect_str_eq(err.msg, "x y: cannot open 'a b [31m '");
+}
+
+Test(text_stream, grows_and_ends_with_nul) {
+  char *text;
+  size_t size;
+  FILE *stream = text_stream_begin(&text, &size);
+  for (int i = 0; i < 100000; i++)
+    fprintf(stream, "%d ", i % 10);
+  text_stream_end(stream);
+  cr_assert_eq(size, 200000);
+  cr_expect(strncmp(text, "0 1 2 3 ", 8) == 0 && strcmp(text + size - 4, "8 9 ") == 0);
+  free(text);
+  text_stream_end(text_stream_begin(&text, &size));
+  cr_expect(size == 0 && text[0] == '\0');
+  free(text);
 }
