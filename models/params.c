@@ -387,8 +387,8 @@ static int read_fit_errors(struct params *p, const struct json_doc *doc, struct 
     if (!json_is_object(o))
       return json_error(doc, o, err, "'abs_rel_error' must hold objects, one per operation");
     if (json_get_string(doc, o, "operation", true, &operation, err) ||
-        json_get_double(doc, o, "median", true, 0, 100, &median, err) ||
-        json_get_double(doc, o, "p90", true, 0, 100, &p90, err))
+        json_get_double(doc, o, "median", true, 0, 1e9, &median, err) ||
+        json_get_double(doc, o, "p90", true, 0, 1e9, &p90, err))
       return -1;
     int kind = fit_kind_of(operation);
     if (kind >= 0)

@@ -129,6 +129,7 @@ scripts cli
 scripts mpi
 scripts invalid
 scripts golden
+scripts execute
 scripts cuda
 scripts install
 scripts tsan

@@ -404,7 +404,9 @@ Test(kernels_device, cuda_operators_issue_their_kernels) {
   run_on(d, &c);
   expect_calls("cuLaunchKernel(copy_strided_by_8)");
 
-  c = (struct operator_call){.kind = OPERATOR_MODULATE_BACKWARD, .modulate = {2, 5, 16, 96, NULL, memory, memory}};
+  c = (struct operator_call){
+      .kind = OPERATOR_MODULATE_BACKWARD,
+      .modulate = {.batch = 2, .rows = 5, .width = 16, .sample_stride = 96, .x = memory, .scale = memory}};
   run_on(d, &c);
   expect_calls(LAUNCH("modulate_backward") " " LAUNCH("sample_sum") " cuLaunchKernel(sample_sum)");
   c = (struct operator_call){.kind = OPERATOR_SUM_SQUARES, .sum_squares = {5, memory, memory}};
