@@ -1,6 +1,7 @@
 #!/bin/sh
 # on_device.sh: everything that needs a GPU, in under 8 minutes: builds, checks every CUDA kernel against its reference on
-# the device, measures (calibrate run), compares with the shipped parameters, and leaves the rows to commit in
+# the device, measures (calibrate run), compares with the shipped parameters, plays one rank of a 32-GPU schedule, and
+# leaves the rows to commit in
 # calib/data/measured_GPU/ with versions.txt and summary.txt. Run again, it goes on where it ended.
 #   sh calib/on_device.sh              the first GPU of this machine; collectives over all of them
 #   DEVICE=cpu sh calib/on_device.sh   the same steps on the CPU, into out/on_device
@@ -111,9 +112,18 @@ fi
 step fit 60 "$DCPSIM" calibrate fit "$out"/*.csv --device "${params:-cpu}" --params "${params:-h200_sxm}" -o "$out/fitted.json"
 [ ! -f "$out/fitted.json" ] || step fitted 30 "$DCPSIM" calibrate check --params "$out/fitted.json" "$out"/*.csv
 
+# One rank's part of a larger schedule, measured beside its prediction: what other ranks would send is waited for.
+model=tiny-1d
+[ "$device" = cpu ] || model=gpt-1.2b
+"$DCPSIM" simulate --trace sharegpt --model $model --cluster h200_8x4 --policy packed,dcp --steps 2 --draws 0 \
+  --tokens-per-step 524288 --pack-tokens 16384 --schedule "$out/{policy}.jsonl" >/dev/null 2>&1 || failed="$failed simulate"
+for policy in packed dcp; do
+  step "execute_$policy" 60 "$DCPSIM" execute "$out/$policy.jsonl" --device "$device" --as-rank 0 --world 32 --steps 1
+done
+
 {
   echo "$name, $(cat "$out/versions.txt" | sed -n 1p), $(sed -n 2p "$out/versions.txt")"
-  for part in verify kernels collectives shipped fit fitted; do
+  for part in verify kernels collectives shipped fit fitted execute_packed execute_dcp; do
     [ -s "$out/$part.txt" ] || continue
     echo
     echo "== $part"
@@ -121,7 +131,7 @@ step fit 60 "$DCPSIM" calibrate fit "$out"/*.csv --device "${params:-cpu}" --par
   done
 } >"$out/summary.txt"
 rm -f "$out/fitted.json" "$out"/verify.txt "$out"/kernels.txt "$out"/collectives.txt "$out"/shipped.txt "$out"/fit.txt \
-  "$out"/fitted.txt
+  "$out"/fitted.txt "$out"/execute_*.txt "$out"/packed.jsonl "$out"/dcp.jsonl
 echo "== done in $(($(date +%s) - started)) s; commit $out: rows, versions.txt, summary.txt"
 if [ -n "$failed" ]; then
   echo "failed:$failed" >&2
