@@ -28,12 +28,12 @@ struct nccl_id {
   X(ncclGroupEnd, (void))
 
 static struct {
-  void *library;
+  void *handle;
 #define SLOT(symbol, parameters) int(*symbol) parameters;
   NCCL_SYMBOLS(SLOT)
 #undef SLOT
   const char *(*ncclGetErrorString)(int result);
-} library; /* one per process: NCCL has no handle of its own */
+} nccl_library; /* one per process: NCCL has no handle of its own */
 
 struct nccl {
   struct communicator shared;
@@ -42,22 +42,22 @@ struct nccl {
 };
 
 static int check(int result, const char *symbol, struct err *err) {
-  return result == 0 ? 0 : err_set(err, "%s: %s", symbol, library.ncclGetErrorString(result));
+  return result == 0 ? 0 : err_set(err, "%s: %s", symbol, nccl_library.ncclGetErrorString(result));
 }
 
-#define CALL(symbol, ...) check(library.symbol(__VA_ARGS__), #symbol, err)
+#define CALL(symbol, ...) check(nccl_library.symbol(__VA_ARGS__), #symbol, err)
 
 static int load(struct err *err) {
   static const char *const names[] = {"libnccl.so.2", NULL};
 #define NAME(symbol, parameters) #symbol,
   static const char *const symbols[] = {NCCL_SYMBOLS(NAME) "ncclGetErrorString", NULL};
 #undef NAME
-#define SLOT(symbol, parameters) (void **)&library.symbol,
-  void **const slots[] = {NCCL_SYMBOLS(SLOT)(void **) & library.ncclGetErrorString, NULL};
+#define SLOT(symbol, parameters) (void **)&nccl_library.symbol,
+  void **const slots[] = {NCCL_SYMBOLS(SLOT)(void **) & nccl_library.ncclGetErrorString, NULL};
 #undef SLOT
-  if (!library.library)
-    library.library = cuda_library_load("NCCL", names, symbols, slots, err);
-  return library.library ? 0 : -1;
+  if (!nccl_library.handle)
+    nccl_library.handle = cuda_library_load("NCCL", names, symbols, slots, err);
+  return nccl_library.handle ? 0 : -1;
 }
 
 /* Takes over `mpi`, whose ranks all call this. */
@@ -98,7 +98,7 @@ static int nccl_open(struct communicator **out, struct device *device, struct er
 static void nccl_close(struct communicator *c) {
   struct nccl *nccl = (struct nccl *)c;
   if (nccl->comm)
-    library.ncclCommDestroy(nccl->comm);
+    nccl_library.ncclCommDestroy(nccl->comm);
   nccl->mpi->kind->close(nccl->mpi);
   free(nccl);
 }

@@ -32,8 +32,8 @@ static int load(struct cuda_driver *d, struct err *err) {
 #define SLOT(symbol, parameters) (void **)&d->symbol, /* POSIX: data and function pointers look alike */
   void **const slots[] = {CUDA_DRIVER_SYMBOLS(SLOT) NULL};
 #undef SLOT
-  d->library = cuda_library_load("NVIDIA driver", names, symbols, slots, err);
-  if (!d->library)
+  d->handle = cuda_library_load("NVIDIA driver", names, symbols, slots, err);
+  if (!d->handle)
     return -1;
   int count = 0, rc = d->cuInit(0);
   if (rc == CUDA_NO_DEVICE)
@@ -48,8 +48,8 @@ const struct cuda_driver *cuda_driver_load(struct err *err) {
   static struct cuda_driver driver;
   static bool loaded;
   if (!loaded && load(&driver, err)) {
-    if (driver.library)
-      dlclose(driver.library);
+    if (driver.handle)
+      dlclose(driver.handle);
     memset(&driver, 0, sizeof driver);
     return NULL;
   }

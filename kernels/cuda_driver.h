@@ -49,7 +49,7 @@ enum {
 };
 
 struct cuda_driver {
-  void *library;
+  void *handle;
 #define CUDA_DRIVER_SLOT(symbol, parameters) int(*symbol) parameters;
   CUDA_DRIVER_SYMBOLS(CUDA_DRIVER_SLOT)
 #undef CUDA_DRIVER_SLOT
