@@ -23,7 +23,7 @@ static const struct command commands[] = {
     {"trace", cmd_trace, "describe, convert and generate length traces"},
     {"plot", cmd_plot, "draw results, timelines and traces"},
     {"report", cmd_report, "results as one HTML page to send around: tables, plots, inputs, how far to trust them"},
-    {"calibrate", cmd_calibrate, "import measured rows; how far a parameter file is off"},
+    {"calibrate", cmd_calibrate, "measure a machine, import rows, fit parameter files and check how far they are off"},
     {"list", cmd_list, "policies, models, clusters, traces, params, formats and plots that there are"},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
