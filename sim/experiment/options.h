@@ -1,5 +1,5 @@
-/* options.h: every option of an experiment with its default: one table, from which come the command line of simulate
- * and plan, the experiment file's keys, --help, and the "options" object of every result.
+/* options.h: every option of an experiment with its default: one table, a row each (options_table.c), from which come
+ * the command line of simulate and plan, the experiment file's keys, --help, and the "options" object of every result.
  *
  * An option "tokens-per-step" is --tokens-per-step on the command line and "tokens_per_step" in the experiment file
  * (schema dcpsim.experiment/1) and in results. What is not set stays 0 or NULL; experiment_open settles what the model
