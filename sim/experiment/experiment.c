@@ -238,9 +238,9 @@ int experiment_open_lengths(struct experiment *x, const struct experiment_option
   *trace = (struct trace){0};
   options_copy(&x->options, options);
   options_differences(options, x->differences, sizeof x->differences);
-  if (check_required(&x->options, err) == 0 && find_named_policies(x, err) == 0 &&
-      load_system(x, err) == 0 && check_sp(x, err) == 0 && load_samples(x, err) == 0 &&
-      find_default_policies(x, err) == 0 && make_buckets(x, err) == 0 && check_model_fits(x, err) == 0)
+  if (check_required(&x->options, err) == 0 && find_named_policies(x, err) == 0 && load_system(x, err) == 0 &&
+      check_sp(x, err) == 0 && load_samples(x, err) == 0 && find_default_policies(x, err) == 0 &&
+      make_buckets(x, err) == 0 && check_model_fits(x, err) == 0)
     return 0;
   experiment_close(x);
   return -1;

@@ -114,12 +114,11 @@ int fit_error_of(const struct fit *f, int sp, const struct microbatch *mb, const
     advice = f->recompute == RECOMPUTE_NONE                          ? "try --recompute full, --max-length or more GPUs"
              : parallel->head_chunk == 0 && !f->system->model->is_2d ? "try --head-chunk, --max-length or more GPUs"
                                                                      : "try --max-length or more GPUs";
-  return err_set(
-      err,
-      "%s needs %.1f GiB on each of %d GPUs (weights %.1f, gradients %.1f, optimizer "
-      "%.1f, activations %.1f, logits %.1f, reserve %.1f), the cap is %.1f GiB: %s",
-      what, (double)p.total_bytes / GIB_BYTES, sp, (double)p.weights_bytes / GIB_BYTES,
-      (double)p.gradients_bytes / GIB_BYTES, (double)p.optimizer_bytes / GIB_BYTES,
-      (double)(p.activations_bytes + p.working_bytes) / GIB_BYTES, (double)p.logits_bytes / GIB_BYTES,
-      (double)p.reserve_bytes / GIB_BYTES, (double)f->cap_bytes / GIB_BYTES, advice);
+  return err_set(err,
+                 "%s needs %.1f GiB on each of %d GPUs (weights %.1f, gradients %.1f, optimizer "
+                 "%.1f, activations %.1f, logits %.1f, reserve %.1f), the cap is %.1f GiB: %s",
+                 what, (double)p.total_bytes / GIB_BYTES, sp, (double)p.weights_bytes / GIB_BYTES,
+                 (double)p.gradients_bytes / GIB_BYTES, (double)p.optimizer_bytes / GIB_BYTES,
+                 (double)(p.activations_bytes + p.working_bytes) / GIB_BYTES, (double)p.logits_bytes / GIB_BYTES,
+                 (double)p.reserve_bytes / GIB_BYTES, (double)f->cap_bytes / GIB_BYTES, advice);
 }

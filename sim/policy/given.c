@@ -94,7 +94,8 @@ static int given_next(void *state, struct plan_iteration *it, struct err *err) {
 
 const struct policy policy_given = {
     .name = "given",
-    .help = "the batches of the trace as they are: data parallel at one SP, padded or packed (what a loader does; ours)",
+    .help =
+        "the batches of the trace as they are: data parallel at one SP, padded or packed (what a loader does; ours)",
     .flags = POLICY_FIXED_SP | POLICY_NEEDS_SAMPLES | POLICY_MERGES | POLICY_GIVEN,
     .open = given_open,
     .next = given_next,

@@ -23,6 +23,6 @@ void padding_add_micro_batch(const struct policy_input *in, struct plan_iteratio
   m->shape = padding_shape(longest, in->samples->is_2d, o->per_octave);
   memcpy(m->recompute_blocks, o->full_recompute_blocks, sizeof m->recompute_blocks);
   if (in->costs.padded_time_s)
-    m->time_s = in->costs.padded_time_s(in->costs.context, it->groups[it->n_groups - 1].sp, n, m->shape,
-                                        m->recompute_blocks);
+    m->time_s =
+        in->costs.padded_time_s(in->costs.context, it->groups[it->n_groups - 1].sp, n, m->shape, m->recompute_blocks);
 }

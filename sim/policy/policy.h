@@ -72,8 +72,8 @@ enum {
   POLICY_BUCKETED = 4,       /* runs bucket profiles */
   POLICY_UNEQUAL_COUNTS = 8, /* groups of one iteration may run different numbers of micro-batches */
   POLICY_ADAPTS_RECOMPUTE = 16,
-  POLICY_MERGES = 32,       /* --tokens-per-step merges consecutive iterations (else the policy makes smaller ones) */
-  POLICY_PACKS = 64,        /* micro-batches are packs: what fits is counted in tokens */
+  POLICY_MERGES = 32,        /* --tokens-per-step merges consecutive iterations (else the policy makes smaller ones) */
+  POLICY_PACKS = 64,         /* micro-batches are packs: what fits is counted in tokens */
   POLICY_GLOBAL_BATCH = 128, /* --global-batch samples a step, --rank-tokens in place of --pack-tokens */
   POLICY_GIVEN = 256         /* runs the batches that the trace holds, which all fit */
 };
