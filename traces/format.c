@@ -9,8 +9,8 @@
 
 /* In the order in which they are tried: text takes what is left. */
 static const struct trace_format *const trace_formats[] = {
-    &format_npy,       &format_megatron_idx, &format_mds, &format_json, &format_jsonl,
-    &format_histogram, &format_video_csv,    &format_csv, &format_text,
+    &format_npy,   &format_megatron_idx, &format_mds,       &format_batches, &format_json,
+    &format_jsonl, &format_histogram,    &format_video_csv, &format_csv,     &format_text,
 };
 enum { FORMATS = sizeof trace_formats / sizeof *trace_formats };
 

@@ -26,7 +26,7 @@ struct trace_format {
   int (*write)(const struct trace *t, FILE *out, struct err *err); /* NULL: read only */
 };
 
-extern const struct trace_format format_npy, format_megatron_idx, format_mds, format_json, format_jsonl,
+extern const struct trace_format format_npy, format_megatron_idx, format_mds, format_batches, format_json, format_jsonl,
     format_histogram, format_video_csv, format_csv, format_text;
 
 /* The row of that name; unknown: usage error naming the valid ones. */

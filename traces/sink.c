@@ -105,6 +105,8 @@ int trace_sink_add(struct trace_sink *sink, int64_t at, struct sample s, struct 
   if (sink->n >= TRACE_MAX_SAMPLES)
     return trace_sink_broken(sink, at, err, "more than %u samples", TRACE_MAX_SAMPLES);
   VEC_PUSH(sink->samples, sink->n, sink->cap, s);
+  if (sink->has_batches)
+    VEC_PUSH(sink->batch, sink->n_batch, sink->batch_cap, (uint32_t)sink->batch_number);
   return 0;
 }
 

@@ -13,6 +13,10 @@ struct trace_sink {
   bool is_2d;
   struct sample *samples;
   size_t n, cap;
+  bool has_batches; /* samples are noted as of batch `batch_number` */
+  int64_t batch_number;
+  uint32_t *batch; /* of each sample */
+  size_t n_batch, batch_cap;
   int64_t skipped_bad;
 };
 

@@ -45,6 +45,7 @@ static int load_file(struct trace *out, const char *path, const char *shown, con
   trace_source_release(&src);
   if (rc) {
     free(sink.samples);
+    free(sink.batch);
     return -1;
   }
   *out = (struct trace){
@@ -53,6 +54,7 @@ static int load_file(struct trace *out, const char *path, const char *shown, con
       .is_2d = sink.is_2d,
       .samples = xrealloc(sink.samples, size_mul(sink.n, sizeof *sink.samples)),
       .n = (int64_t)sink.n,
+      .batch = sink.batch,
       .skipped_bad = sink.skipped_bad,
   };
   return 0;
@@ -78,6 +80,7 @@ int trace_load(struct trace *out, const char *name_or_path, const struct trace_o
 void trace_release(struct trace *t) {
   free(t->name);
   free(t->samples);
+  free(t->batch);
   *t = (struct trace){0};
 }
 
@@ -86,6 +89,13 @@ int64_t trace_tokens(const struct trace *t) {
   for (int64_t i = 0; i < t->n; i++)
     sum += sample_tokens(t->samples[i]);
   return sum;
+}
+
+int64_t trace_batches(const struct trace *t) {
+  int64_t batches = 0;
+  for (int64_t i = 0; t->batch && i < t->n; i++)
+    batches += i == 0 || t->batch[i] != t->batch[i - 1];
+  return batches;
 }
 
 /* Least significant digit first, 11 bits at a time: lengths have 30 bits, so three passes sort a million in 10 ms. */

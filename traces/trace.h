@@ -22,6 +22,7 @@ struct trace {
   bool is_2d;
   struct sample *samples;
   int64_t n;
+  uint32_t *batch; /* of each sample: the number of its batch in the file, ascending; NULL: no batches in it */
   int64_t skipped_bad;
 };
 
@@ -38,6 +39,8 @@ int trace_load(struct trace *out, const char *name_or_path, const struct trace_o
 void trace_release(struct trace *t);
 
 int64_t trace_tokens(const struct trace *t);
+/* Batches that hold samples; 0: none in the file. */
+int64_t trace_batches(const struct trace *t);
 
 /* Nearest-rank quantile of tokens per sample: the sorted value at 0-based index floor((n-1)*percent/100 + 0.5).
  * `sorted`: token counts ascending. */
@@ -45,7 +48,7 @@ uint64_t trace_quantile(const uint64_t *sorted, int64_t n, double percent);
 /* Tokens of each sample, ascending; the caller frees it. */
 uint64_t *trace_sorted_tokens(const struct sample *samples, int64_t n);
 
-/* Writes in one of the writable formats ("text", "csv", "json", "jsonl", "npy", "video_csv"). */
+/* Writes in one of the writable formats ("text", "csv", "json", "jsonl", "npy", "batches", "video_csv"). */
 int trace_write(const struct trace *t, const char *format, const char *path, struct err *err);
 
 /* Shipped traces and formats, a line each with source. */

@@ -45,6 +45,8 @@ static void info_json(const struct trace *t, const uint64_t *sorted, FILE *out) 
   json_key_str(&w, "name", t->name);
   json_key_str(&w, "format", t->format);
   json_key_int(&w, "samples", t->n);
+  if (t->batch)
+    json_key_int(&w, "batches", trace_batches(t));
   json_key_int(&w, "tokens", tokens);
   json_key_int(&w, "min", (int64_t)sorted[0]);
   json_key_int(&w, "max", (int64_t)sorted[t->n - 1]);
@@ -159,6 +161,8 @@ static int info_table(const struct trace *t, const uint64_t *sorted, FILE *out, 
   int64_t tokens = trace_tokens(t);
   fprintf(out, "trace %s (format %s)\n", t->name, t->format);
   fprintf(out, "%-10s %15s\n%-10s %15s\n", "samples", grouped(t->n).text, "tokens", grouped(tokens).text);
+  if (t->batch)
+    fprintf(out, "%-10s %15s\n", "batches", grouped(trace_batches(t)).text);
   if (t->skipped_bad > 0)
     fprintf(out, "%-10s %15s\n", "skipped", grouped(t->skipped_bad).text);
   fprintf(out, "\n%-10s %15s\n%-10s %15s\n", "length", "tokens", "min", grouped((int64_t)sorted[0]).text);
@@ -214,7 +218,12 @@ static void help_info(FILE *out) {
 static int write_as_asked(const struct trace *t, const struct arguments *a, struct err *err) {
   const struct trace_format *by_suffix = trace_format_of_suffix(a->out);
   const char *to = a->to ? a->to : t->is_2d ? "video_csv" : by_suffix ? by_suffix->name : "text";
-  return trace_write(t, to, a->out, err);
+  if (!a->to && t->batch && by_suffix == &format_json)
+    to = format_batches.name;
+  int rc = trace_write(t, to, a->out, err);
+  if (rc == 0 && t->batch && strcmp(to, format_batches.name) != 0)
+    log_warn("%lld batches lost: format %s holds their lengths alone", (long long)trace_batches(t), to);
+  return rc;
 }
 
 static int run_convert(const struct arguments *a, struct err *err) {
@@ -235,8 +244,8 @@ static void help_convert(FILE *out) {
           "usage: dcpsim trace convert IN -o OUT [--to FORMAT] [options]\n\n"
           "Reads a length trace in any format and writes it in another.\n\n"
           "  -o, --output OUT file to write, - for stdout (required)\n"
-          "  --to FORMAT      text, csv, json, jsonl, npy or video_csv (default: by the suffix of OUT, else text;\n"
-          "                   2D traces: video_csv)\n"
+          "  --to FORMAT      text, csv, json, jsonl, npy, batches or video_csv (default: by the suffix of OUT, else\n"
+          "                   text; 2D traces: video_csv; where IN holds batches and OUT ends in .json: batches)\n"
           "  --format, --column, --skip-bad, --samples, --seed as for dcpsim trace info\n");
 }
 

@@ -105,9 +105,13 @@ static void note_policy(FILE *out, const struct experiment *x, const struct poli
   if (r->samples_remaining > 0)
     fprintf(out, "  %s: %s samples remain (--steps %lld)\n", r->name, grouped_text(r->samples_remaining).text,
             (long long)x->options.steps);
+  bool given = policy_find(r->name, NULL)->flags & POLICY_GIVEN;
   if (r->steps_over_tokens > 0)
-    fprintf(out, "  %s: %s steps exceed --tokens-per-step even so; %s makes micro-batches smaller\n", r->name,
-            grouped_text(r->steps_over_tokens).text, r->pack_tokens ? "--pack-tokens N" : "--batch N");
+    fprintf(out, "  %s: %s steps exceed --tokens-per-step even so; %s smaller\n", r->name,
+            grouped_text(r->steps_over_tokens).text,
+            given            ? "the trace's batches are to be made"
+            : r->pack_tokens ? "--pack-tokens N makes micro-batches"
+                             : "--batch N makes micro-batches");
 }
 
 static void note_interval(FILE *out, const struct experiment *x, const struct policy_result *results) {

@@ -108,6 +108,9 @@ static int find_baseline(struct experiment *x, struct err *err) {
   for (int i = 0; i < x->n_policies; i++)
     if (strcmp(x->policies[i]->name, wanted) == 0)
       x->baseline = i;
+  for (int i = 0; i < x->n_policies; i++)
+    if (!x->options.baseline && (x->policies[i]->flags & POLICY_GIVEN))
+      x->baseline = i;
   if (x->options.baseline && strcmp(x->policies[x->baseline]->name, wanted) != 0)
     return policy_find(wanted, err)
                ? err_usage(err, "--baseline '%s' is not one of the policies '%s'", wanted, x->options.policy)
@@ -123,6 +126,24 @@ static int find_policies(struct experiment *x, struct err *err) {
     rc = add_policy(x, name, err);
   free(names);
   return rc == 0 ? find_baseline(x, err) : -1;
+}
+
+/* Those asked for, before anything is loaded. */
+static int find_named_policies(struct experiment *x, struct err *err) {
+  return x->options.policy ? find_policies(x, err) : 0;
+}
+
+/* The default ones depend on the trace, and given on its batches. */
+static int find_default_policies(struct experiment *x, struct err *err) {
+  if (!x->options.policy) {
+    settle(&x->options.policy, x->samples.batch ? "given," DEFAULT_POLICIES : DEFAULT_POLICIES);
+    return find_policies(x, err);
+  }
+  for (int i = 0; i < x->n_policies; i++)
+    if ((x->policies[i]->flags & POLICY_GIVEN) && !x->samples.batch)
+      return err_set(err, "policy '%s': trace '%s' holds no batches (a file {\"batches\": [[512, 77], [2048]]} does)",
+                     x->policies[i]->name, x->trace.name);
+  return 0;
 }
 
 struct fit experiment_fit(const struct experiment *x, const struct policy *policy) {
@@ -217,8 +238,9 @@ int experiment_open_lengths(struct experiment *x, const struct experiment_option
   *trace = (struct trace){0};
   options_copy(&x->options, options);
   options_differences(options, x->differences, sizeof x->differences);
-  if (check_required(&x->options, err) == 0 && find_policies(x, err) == 0 && load_system(x, err) == 0 &&
-      check_sp(x, err) == 0 && load_samples(x, err) == 0 && make_buckets(x, err) == 0 && check_model_fits(x, err) == 0)
+  if (check_required(&x->options, err) == 0 && find_named_policies(x, err) == 0 && load_system(x, err) == 0 &&
+      check_sp(x, err) == 0 && load_samples(x, err) == 0 && find_default_policies(x, err) == 0 &&
+      make_buckets(x, err) == 0 && check_model_fits(x, err) == 0)
     return 0;
   experiment_close(x);
   return -1;

@@ -17,7 +17,7 @@ void fit_blocks(const struct fit *f, int blocks[2]) {
   blocks[1] = f->system->model->is_2d ? all : 0;
 }
 
-static int64_t peak_bytes(const struct fit *f, int sp, const struct microbatch *mb) {
+int64_t fit_peak_bytes(const struct fit *f, int sp, const struct microbatch *mb) {
   return memory_peak_bytes(f->system, sp, mb, f->unequal_counts);
 }
 
@@ -25,7 +25,7 @@ bool fit_padded(const struct fit *f, int sp, int64_t batch, struct sample shape)
   int blocks[2];
   fit_blocks(f, blocks);
   struct microbatch mb = microbatch_padded(f->system, batch, shape, blocks);
-  return peak_bytes(f, sp, &mb) <= f->cap_bytes;
+  return fit_peak_bytes(f, sp, &mb) <= f->cap_bytes;
 }
 
 int64_t fit_largest_batch(const struct fit *f, int sp, struct sample shape, int64_t limit) {
@@ -45,9 +45,9 @@ int64_t fit_largest_batch(const struct fit *f, int sp, struct sample shape, int6
 static double one_shape_bytes(const struct fit *f, int sp, struct sample shape, int64_t tokens, const int blocks[2]) {
   int64_t one = sample_tokens(shape), whole = tokens / one;
   struct microbatch mb = microbatch_padded(f->system, whole, shape, blocks);
-  double low = (double)peak_bytes(f, sp, &mb);
+  double low = (double)fit_peak_bytes(f, sp, &mb);
   mb.batch++;
-  return low + ((double)peak_bytes(f, sp, &mb) - low) * (double)(tokens % one) / (double)one;
+  return low + ((double)fit_peak_bytes(f, sp, &mb) - low) * (double)(tokens % one) / (double)one;
 }
 
 static bool pack_fits(const struct fit *f, int sp, int64_t tokens, const struct sample *shapes, int n_shapes) {
@@ -57,7 +57,7 @@ static bool pack_fits(const struct fit *f, int sp, int64_t tokens, const struct 
   if (!f->system->model->is_2d) {
     struct microbatch mb = {.batch = 1, .seqlen = tokens};
     memcpy(mb.recompute_blocks, blocks, sizeof mb.recompute_blocks);
-    return peak_bytes(f, sp, &mb) <= f->cap_bytes;
+    return fit_peak_bytes(f, sp, &mb) <= f->cap_bytes;
   }
   for (int i = 0; i < n_shapes; i++)
     if (sample_tokens(shapes[i]) <= tokens &&
@@ -91,7 +91,7 @@ void fit_adapt(const struct fit *f, int sp, const struct microbatch *mb, int blo
     modules[m] =
         (struct recompute_module){.forward_s = lower_block_forward_s(f->system, sp, &full, m),
                                   .activation_bytes = (double)memory_block_activation_bytes(f->system, sp, &full, m)};
-  double spare_bytes = (double)(f->cap_bytes - peak_bytes(f, sp, &full));
+  double spare_bytes = (double)(f->cap_bytes - fit_peak_bytes(f, sp, &full));
   recompute_choose(modules, n, model->layers, spare_bytes, f->round_gib, keep);
   for (int m = 0; m < n; m++)
     blocks[m] -= keep[m];
@@ -99,21 +99,26 @@ void fit_adapt(const struct fit *f, int sp, const struct microbatch *mb, int blo
 
 int fit_error(const struct fit *f, int sp, struct sample shape, struct err *err) {
   int blocks[2];
+  char what[64];
   fit_blocks(f, blocks);
   struct microbatch mb = microbatch_padded(f->system, 1, shape, blocks);
-  struct memory_parts p = memory_parts(f->system, sp, &mb, f->unequal_counts);
+  snprintf(what, sizeof what, "a sample of %lld tokens alone", (long long)sample_tokens(shape));
+  return fit_error_of(f, sp, &mb, what, err);
+}
+
+int fit_error_of(const struct fit *f, int sp, const struct microbatch *mb, const char *what, struct err *err) {
+  struct memory_parts p = memory_parts(f->system, sp, mb, f->unequal_counts);
   const struct parallel *parallel = &f->system->parallel;
   const char *advice = parallel->zero < 3 ? "try --zero 3 or more GPUs" : "try more GPUs or a smaller model";
   if (p.weights_bytes + p.gradients_bytes + p.optimizer_bytes + p.reserve_bytes < f->cap_bytes)
     advice = f->recompute == RECOMPUTE_NONE                          ? "try --recompute full, --max-length or more GPUs"
              : parallel->head_chunk == 0 && !f->system->model->is_2d ? "try --head-chunk, --max-length or more GPUs"
                                                                      : "try --max-length or more GPUs";
-  return err_set(
-      err,
-      "a sample of %lld tokens alone needs %.1f GiB on each of %d GPUs (weights %.1f, gradients %.1f, optimizer "
-      "%.1f, activations %.1f, logits %.1f, reserve %.1f), the cap is %.1f GiB: %s",
-      (long long)sample_tokens(shape), (double)p.total_bytes / GIB_BYTES, sp, (double)p.weights_bytes / GIB_BYTES,
-      (double)p.gradients_bytes / GIB_BYTES, (double)p.optimizer_bytes / GIB_BYTES,
-      (double)(p.activations_bytes + p.working_bytes) / GIB_BYTES, (double)p.logits_bytes / GIB_BYTES,
-      (double)p.reserve_bytes / GIB_BYTES, (double)f->cap_bytes / GIB_BYTES, advice);
+  return err_set(err,
+                 "%s needs %.1f GiB on each of %d GPUs (weights %.1f, gradients %.1f, optimizer "
+                 "%.1f, activations %.1f, logits %.1f, reserve %.1f), the cap is %.1f GiB: %s",
+                 what, (double)p.total_bytes / GIB_BYTES, sp, (double)p.weights_bytes / GIB_BYTES,
+                 (double)p.gradients_bytes / GIB_BYTES, (double)p.optimizer_bytes / GIB_BYTES,
+                 (double)(p.activations_bytes + p.working_bytes) / GIB_BYTES, (double)p.logits_bytes / GIB_BYTES,
+                 (double)p.reserve_bytes / GIB_BYTES, (double)f->cap_bytes / GIB_BYTES, advice);
 }

@@ -20,6 +20,9 @@ struct fit {
 /* Blocks recomputed where memory is tested: all, or none under RECOMPUTE_NONE. */
 void fit_blocks(const struct fit *f, int blocks[2]);
 
+/* Peak memory of this micro-batch on a rank, by its own recompute_blocks. */
+int64_t fit_peak_bytes(const struct fit *f, int sp, const struct microbatch *mb);
+
 bool fit_padded(const struct fit *f, int sp, int64_t batch, struct sample shape);
 
 /* The largest batch that fits, up to `limit`; 0: none. */
@@ -35,5 +38,7 @@ void fit_adapt(const struct fit *f, int sp, const struct microbatch *mb, int blo
 
 /* An error that says what one sample of this shape alone needs on sp ranks, the cap, and what to try. Returns -1. */
 int fit_error(const struct fit *f, int sp, struct sample shape, struct err *err);
+/* The same of a micro-batch; `what` says which: "a sample of 512 tokens alone". */
+int fit_error_of(const struct fit *f, int sp, const struct microbatch *mb, const char *what, struct err *err);
 
 #endif

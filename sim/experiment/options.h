@@ -17,14 +17,15 @@
 #define MAX_BUCKET_BOUNDS 256
 #define MAX_SEEDS 1000
 #define MAX_THREADS 256
+#define DEFAULT_POLICIES "bucket,packed,dcp_inter,dcp" /* and given before them, where the trace holds batches */
 
 struct experiment_options {
   /* what */
   char *trace, *model, *cluster, *params; /* params NULL: the cluster's */
   char *format, *column;                  /* of the trace; NULL: found */
   bool skip_bad;
-  char *policy;   /* comma list, as given */
-  char *baseline; /* NULL: bucket, else the first named */
+  char *policy;   /* comma list, as given; NULL: DEFAULT_POLICIES */
+  char *baseline; /* NULL: given, else bucket, else the first named */
   int64_t seed, seeds, draws;
   bool no_shuffle;
   char *profile;      /* plan only: measured bucket times */
@@ -47,6 +48,7 @@ struct experiment_options {
   int64_t buckets_per_octave;
   int64_t bucket_bounds[MAX_BUCKET_BOUNDS];
   int n_bucket_bounds;
+  char *layout; /* padded | packed */
   char *packing;
   int64_t pack_tokens;      /* 0: from the cap */
   int64_t rank_tokens;      /* 0: from the cap */

@@ -18,6 +18,8 @@ static void drop(struct experiment *x, int64_t limit) {
       continue;
     }
     s->samples[kept] = s->samples[i];
+    if (s->batch)
+      s->batch[kept] = s->batch[i];
     s->ids[kept++] = (uint32_t)i;
   }
   s->n = kept;
@@ -45,11 +47,14 @@ static int split(struct experiment *x, int64_t limit, struct err *err) {
   pieces.samples = xmalloc(size_mul((size_t)pieces.n, sizeof *pieces.samples));
   pieces.ids = xmalloc(size_mul((size_t)pieces.n, sizeof *pieces.ids));
   pieces.offsets = xmalloc(size_mul((size_t)pieces.n, sizeof *pieces.offsets));
+  pieces.batch = s->batch ? xmalloc(size_mul((size_t)pieces.n, sizeof *pieces.batch)) : NULL;
   int64_t at = 0;
   for (int64_t i = 0; i < s->n; i++)
     for (int64_t offset = 0; offset < s->samples[i].a; offset += limit) {
       pieces.samples[at] = (struct sample){(uint32_t)int64_min(limit, s->samples[i].a - offset), 1};
       pieces.ids[at] = (uint32_t)i;
+      if (s->batch)
+        pieces.batch[at] = s->batch[i];
       pieces.offsets[at++] = (uint32_t)offset;
     }
   sample_set_release(s);
@@ -60,8 +65,10 @@ static int split(struct experiment *x, int64_t limit, struct err *err) {
 int overlong_apply(struct experiment *x, struct err *err) {
   const struct experiment_options *o = &x->options;
   struct sample_set *s = &x->samples;
-  *s = (struct sample_set){.is_2d = x->trace.is_2d, .n = x->trace.n, .samples = x->trace.samples};
+  *s = (struct sample_set){
+      .is_2d = x->trace.is_2d, .n = x->trace.n, .samples = x->trace.samples, .batch = x->trace.batch};
   x->trace.samples = NULL;
+  x->trace.batch = NULL;
   bool any = false;
   for (int64_t i = 0; o->max_length > 0 && !any && i < s->n; i++)
     any = sample_tokens(s->samples[i]) > o->max_length;

@@ -7,6 +7,7 @@
 #include "sim/experiment/profile_model.h"
 #include "sim/experiment/program_cache.h"
 #include "sim/experiment/shared_inputs.h"
+#include "sim/policy/given.h"
 
 static bool is_packed(const struct policy *p) { return p->flags & POLICY_PACKS; }
 
@@ -210,16 +211,21 @@ static int check_free_packs(const struct experiment *x, const struct policy *pol
   return 0;
 }
 
+/* Whether a fixed-SP policy may have this degree. */
+static bool is_candidate(const struct experiment *x, int sp) {
+  return system_world(&x->system) % sp == 0 && (x->options.sp == 0 || sp == x->options.sp);
+}
+
 static int fixed_sps(const struct experiment *x, const struct policy *policy, const struct fit *f, int *sps, int *n_sps,
                      bool *holds_all, struct err *err) {
   int64_t most = 0, largest = 0;
-  int last = 0, world = system_world(&x->system);
+  int last = 0;
   struct sample longest = {0, 0};
   *n_sps = 0;
   for (int i = 0; i < x->n_sps; i++) {
     struct held h;
     int sp = x->sps[i];
-    if (world % sp != 0 || (x->options.sp > 0 && sp != x->options.sp))
+    if (!is_candidate(x, sp))
       continue;
     last = sp;
     held_init(&h, x, policy, f, sp);
@@ -240,9 +246,81 @@ static int fixed_sps(const struct experiment *x, const struct policy *policy, co
   return longest.a > 0 ? refuse_size(x, policy, largest, longest, err) : refuse_all(x, policy, f, last, err);
 }
 
+/* ---- The batches that the trace holds: all must fit as they are ---- */
+
+static bool packs_given(const struct experiment *x) { return strcmp(x->options.layout, "packed") == 0; }
+
+static int64_t given_tokens(const struct experiment *x, const struct given_batch *b) {
+  return packs_given(x) ? b->tokens : b->n * sample_tokens(b->shape);
+}
+
+static struct microbatch given_micro_batch(const struct experiment *x, const struct given_batch *b,
+                                           const int blocks[2]) {
+  return packs_given(x) ? microbatch_packed(&x->samples.samples[b->first], b->n, blocks)
+                        : microbatch_padded(&x->system, b->n, b->shape, blocks);
+}
+
+static bool given_fits(const struct experiment *x, const struct fit *f, int sp, const struct given_batch *b,
+                       const int blocks[2]) {
+  struct microbatch mb = given_micro_batch(x, b, blocks);
+  return given_tokens(x, b) <= SCHEDULE_MAX_TOKENS && fit_peak_bytes(f, sp, &mb) <= f->cap_bytes;
+}
+
+/* Batches that do not fit; *largest: the first of most tokens among them. */
+static int64_t count_misfits(const struct experiment *x, const struct fit *f, int sp, struct given_batch *largest) {
+  struct given_batch b = {0};
+  int64_t n = 0;
+  int blocks[2];
+  fit_blocks(f, blocks);
+  while (given_batch_next(&b, &x->samples, (int)x->options.buckets_per_octave))
+    if (!given_fits(x, f, sp, &b, blocks)) {
+      if (n == 0 || given_tokens(x, &b) > given_tokens(x, largest))
+        *largest = b;
+      n++;
+    }
+  return n;
+}
+
+static int refuse_batches(const struct experiment *x, const struct policy *policy, const struct fit *f, int sp,
+                          const struct given_batch *b, int64_t n, struct err *err) {
+  char what[400], several[80] = "";
+  int blocks[2];
+  fit_blocks(f, blocks);
+  struct microbatch mb = given_micro_batch(x, b, blocks);
+  if (n > 1)
+    snprintf(several, sizeof several, "%lld of its batches do not fit; the largest, ", (long long)n);
+  snprintf(what, sizeof what, "trace '%.200s': %sbatch %u of %lld samples, %lld tokens %s,", x->trace.name, several,
+           b->number, (long long)b->n, (long long)given_tokens(x, b), x->options.layout);
+  if (given_tokens(x, b) > SCHEDULE_MAX_TOKENS)
+    err_set(err, "%s is more than the %lld tokens that a micro-batch may have", what, (long long)SCHEDULE_MAX_TOKENS);
+  else
+    fit_error_of(f, sp, &mb, what, err);
+  return err_prefix(err, "policy '%s'", policy->name);
+}
+
+static int given_sps(const struct experiment *x, const struct policy *policy, const struct fit *f, int *sps, int *n_sps,
+                     struct err *err) {
+  struct given_batch largest;
+  int64_t misfits = 0;
+  int last = 0;
+  *n_sps = 0;
+  for (int i = 0; i < x->n_sps; i++) {
+    if (!is_candidate(x, x->sps[i]))
+      continue;
+    last = x->sps[i];
+    misfits = count_misfits(x, f, last, &largest);
+    if (misfits == 0)
+      sps[(*n_sps)++] = last;
+  }
+  return *n_sps > 0 ? 0 : refuse_batches(x, policy, f, last, &largest, misfits, err);
+}
+
 int policy_setup_sps(const struct experiment *x, const struct policy *policy, int *sps, int *n_sps, bool *holds_all,
                      struct err *err) {
   struct fit f = experiment_fit(x, policy);
+  *holds_all = true;
+  if (policy->flags & POLICY_GIVEN)
+    return given_sps(x, policy, &f, sps, n_sps, err);
   if (policy->flags & POLICY_FIXED_SP)
     return fixed_sps(x, policy, &f, sps, n_sps, holds_all, err);
   sps[0] = 0;
@@ -263,6 +341,8 @@ int64_t policy_setup_longest(const struct experiment *x, const struct policy *po
     bool fixed = policy->flags & POLICY_FIXED_SP;
     int64_t asked = asked_pack_tokens(x, policy, sp), fits = largest_pack(x, &f, sp);
     longest = fixed ? (asked > 0 ? int64_min(fits, asked) : fits) : settled_rank_tokens(x, &f) * sp;
+  } else if ((policy->flags & POLICY_GIVEN) && packs_given(x)) {
+    longest = largest_pack(x, &f, sp);
   } else if (x->model.is_2d) {
     for (int b = 0; b < x->bucketing.n; b++)
       if (fit_padded(&f, sp, 1, x->bucketing.buckets[b].shape))
@@ -355,6 +435,24 @@ static void settle_free_packs(struct policy_setup *s, const struct experiment *x
   memcpy(s->options.full_recompute_blocks, most, sizeof most);
 }
 
+/* All batches run with one number of recomputed blocks: as few as each of them allows. */
+static void settle_given(struct policy_setup *s, const struct experiment *x, int sp) {
+  int *most = s->options.full_recompute_blocks, blocks[2];
+  struct given_batch b = {0};
+  s->options.packed = packs_given(x);
+  if (s->fit.recompute != RECOMPUTE_ADAPTIVE)
+    return;
+  most[0] = most[1] = 0;
+  while (given_batch_next(&b, &x->samples, s->options.per_octave)) {
+    struct microbatch mb = given_micro_batch(x, &b, most);
+    if (!s->fit.round_gib && fit_peak_bytes(&s->fit, sp, &mb) <= s->fit.cap_bytes)
+      continue;
+    fit_adapt(&s->fit, sp, &mb, blocks);
+    for (int m = 0; m < 2; m++)
+      most[m] = blocks[m] > most[m] ? blocks[m] : most[m];
+  }
+}
+
 void policy_setup_init(struct policy_setup *s, const struct experiment *x, const struct policy *policy, int sp) {
   const struct experiment_options *o = &x->options;
   *s = (struct policy_setup){.fit = experiment_fit(x, policy)};
@@ -377,7 +475,9 @@ void policy_setup_init(struct policy_setup *s, const struct experiment *x, const
                               .max_batch = o->batch,
                               .sequential = strcmp(o->search, "published") == 0};
   fit_blocks(&s->fit, s->options.full_recompute_blocks);
-  if (is_packed(policy) && !(policy->flags & POLICY_FIXED_SP))
+  if (policy->flags & POLICY_GIVEN)
+    settle_given(s, x, sp);
+  else if (is_packed(policy) && !(policy->flags & POLICY_FIXED_SP))
     settle_free_packs(s, x);
   else if (!(policy->flags & POLICY_BUCKETED))
     settle_unbucketed(s, x, policy, sp);

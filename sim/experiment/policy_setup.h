@@ -11,8 +11,9 @@ struct policy_setup {
 };
 
 /* SP degrees to try: of a fixed-SP policy those that hold the most tokens of the run (--sp: that one alone), one run
- * each; of others the single value 0. *holds_all: every sample fits. An error when no sample fits, or when --batch,
- * --pack-tokens or --rank-tokens fit at none. sps has room for MAX_SPS. */
+ * each; of others the single value 0. *holds_all: every sample fits. An error when no sample fits, when --batch,
+ * --pack-tokens or --rank-tokens fit at none, or when the trace's own batches (policy given) do not all fit at one. sps
+ * has room for MAX_SPS. */
 int policy_setup_sps(const struct experiment *x, const struct policy *policy, int *sps, int *n_sps, bool *holds_all,
                      struct err *err);
 

@@ -7,7 +7,7 @@
 #include "sim/base/units.h"
 #include "sim/experiment/profile_memo.h"
 
-#define STORE_SAMPLES (INT64_C(1) << 27) /* kept in all; 8 bytes each */
+#define STORE_SAMPLES (INT64_C(1) << 27) /* kept in all; 8 bytes each, 12 with batches */
 
 /* ---- Traces ---- */
 
@@ -87,6 +87,11 @@ static const struct stored_trace *find_or_load(struct trace_store *s, const char
   return t;
 }
 
+static void *copy_array(const void *from, int64_t n, size_t item_bytes) {
+  size_t bytes = size_mul((size_t)n, item_bytes);
+  return memcpy(xmalloc(bytes), from, bytes);
+}
+
 static int copy_trace(struct trace_store *s, struct trace *out, const char *name, const struct trace_options *o,
                       struct err *err) {
   pthread_mutex_lock(&s->lock);
@@ -94,8 +99,8 @@ static int copy_trace(struct trace_store *s, struct trace *out, const char *name
   if (t) {
     *out = t->trace;
     out->name = xstrdup(t->trace.name);
-    out->samples = xmalloc(size_mul((size_t)out->n, sizeof *out->samples));
-    memcpy(out->samples, t->trace.samples, (size_t)out->n * sizeof *out->samples);
+    out->samples = copy_array(t->trace.samples, out->n, sizeof *out->samples);
+    out->batch = t->trace.batch ? copy_array(t->trace.batch, out->n, sizeof *out->batch) : NULL;
   }
   pthread_mutex_unlock(&s->lock);
   return t ? 0 : -1;

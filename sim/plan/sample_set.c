@@ -8,5 +8,6 @@ void sample_set_release(struct sample_set *s) {
   free(s->offsets);
   free(s->order);
   free(s->bucket);
+  free(s->batch);
   *s = (struct sample_set){0};
 }

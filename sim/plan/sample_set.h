@@ -14,6 +14,7 @@ struct sample_set {
   uint32_t *offsets;      /* first token of each piece; NULL unless --overlong split */
   uint32_t *order;        /* arrival order: a permutation of entries; NULL: file order */
   uint16_t *bucket;       /* bucket of each entry; NULL when not bucketed */
+  uint32_t *batch;        /* number of each entry's batch in the trace, ascending; NULL: the trace holds no batches */
 };
 
 void sample_set_release(struct sample_set *s);

@@ -12,6 +12,8 @@
 #include "sim/plan/sample_set.h"
 
 #define SCHEDULE_SCHEMA "dcpsim.schedule/1"
+/* Tokens of a micro-batch: past any cluster, and the memory model's products still fit. */
+#define SCHEDULE_MAX_TOKENS 10000000000
 
 struct schedule_header {
   char policy[32], trace[128], model[128], cluster[128], framework[32], weighting[16], params[256], params_sha256[65];

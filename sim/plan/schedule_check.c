@@ -10,7 +10,6 @@
 #include "sim/plan/schedule_read.h"
 
 #define WEIGHT_TOLERANCE 1e-9
-#define MAX_TOKENS 10000000000 /* of a micro-batch: past any cluster, and the memory model's products still fit */
 
 /* What is known of a sample. */
 enum fate { FATE_NONE, FATE_SCHEDULED, FATE_DROPPED, FATE_INFEASIBLE, FATE_OVERLONG, FATE_SPLIT };
@@ -353,15 +352,15 @@ static struct microbatch work_of(const struct micro_batch_at *at, bool is_2d) {
 
 static int64_t pack_tokens(const struct micro_batch_at *at) {
   int64_t tokens = 0;
-  for (int64_t i = 0; i < at->mb->count && tokens <= MAX_TOKENS; i++)
+  for (int64_t i = 0; i < at->mb->count && tokens <= SCHEDULE_MAX_TOKENS; i++)
     tokens += sample_tokens(sample_of(at, i));
   return tokens;
 }
 
 static bool too_many_tokens(const struct micro_batch_at *at) {
   if (at->mb->packed)
-    return pack_tokens(at) > MAX_TOKENS;
-  return at->mb->count > MAX_TOKENS / sample_tokens(at->mb->shape);
+    return pack_tokens(at) > SCHEDULE_MAX_TOKENS;
+  return at->mb->count > SCHEDULE_MAX_TOKENS / sample_tokens(at->mb->shape);
 }
 
 static void check_memory(struct check *c, const struct micro_batch_at *at, bool unequal_counts) {
@@ -371,7 +370,7 @@ static void check_memory(struct check *c, const struct micro_batch_at *at, bool 
   struct microbatch work = work_of(at, c->model.is_2d);
   if (too_many_tokens(at)) {
     tell(c, at->iteration, at->group_index, "memory", "micro-batch %zu: more than %lld tokens", at->index,
-         (long long)MAX_TOKENS);
+         (long long)SCHEDULE_MAX_TOKENS);
     return;
   }
   int64_t peak = memory_peak_bytes(&c->system, sp, &work, unequal_counts);

@@ -32,8 +32,9 @@ struct policy_options {
   int64_t global_batch; /* megatron_*: samples of a step; 0: see global_batch.h */
   uint32_t sp_degrees;  /* megatron_dynamic_cp: bit i: groups of 2^i ranks can be formed; 0: all up to the world */
   int64_t batch;        /* static: its size */
+  bool packed;          /* given: batches are packed, else padded */
   int sp;               /* fixed-SP policies */
-  int per_octave;       /* static: rounding of the padded length */
+  int per_octave;       /* static, given: rounding of the padded length */
   bool shuffle;
   bool lockstep;                /* zero 3: see plan_iteration_finish */
   int full_recompute_blocks[2]; /* recomputed blocks per module for policies that do not adapt it */
@@ -71,9 +72,10 @@ enum {
   POLICY_BUCKETED = 4,       /* runs bucket profiles */
   POLICY_UNEQUAL_COUNTS = 8, /* groups of one iteration may run different numbers of micro-batches */
   POLICY_ADAPTS_RECOMPUTE = 16,
-  POLICY_MERGES = 32,       /* --tokens-per-step merges consecutive iterations (else the policy makes smaller ones) */
-  POLICY_PACKS = 64,        /* micro-batches are packs: what fits is counted in tokens */
-  POLICY_GLOBAL_BATCH = 128 /* --global-batch samples a step, --rank-tokens in place of --pack-tokens */
+  POLICY_MERGES = 32,        /* --tokens-per-step merges consecutive iterations (else the policy makes smaller ones) */
+  POLICY_PACKS = 64,         /* micro-batches are packs: what fits is counted in tokens */
+  POLICY_GLOBAL_BATCH = 128, /* --global-batch samples a step, --rank-tokens in place of --pack-tokens */
+  POLICY_GIVEN = 256         /* runs the batches that the trace holds, which all fit */
 };
 
 struct policy {

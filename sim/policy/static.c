@@ -1,16 +1,16 @@
 /* static.c: what a naive trainer does (ours): data parallel at one sp, each micro-batch the next `batch` samples in
  * arrival order, padded to the longest of them. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "sim/base/units.h"
+#include "sim/policy/padding.h"
 #include "sim/policy/policy.h"
-#include "traces/bucket.h"
 
 struct static_run {
   const struct policy_input *in;
   int64_t arrival;       /* next to look at */
   int64_t micro_batches; /* still to run */
+  uint32_t *entries;     /* of one micro-batch */
 };
 
 static bool is_excluded(const struct policy_input *in, uint32_t entry) { return in->excluded && in->excluded[entry]; }
@@ -24,6 +24,7 @@ static int static_open(void **out, const struct policy_input *in, struct err *er
   for (int64_t i = 0; i < in->samples->n; i++)
     n += !is_excluded(in, (uint32_t)i);
   run->in = in;
+  run->entries = xmalloc(size_mul((size_t)int64_min(o->batch, in->samples->n) + 1, sizeof *run->entries));
   run->micro_batches = o->remainder == REMAINDER_DROP_LAST ? n / o->batch : ceil_div(n, o->batch);
   if (o->remainder != REMAINDER_FAIR)
     run->micro_batches -= run->micro_batches % (in->world / o->sp);
@@ -31,7 +32,11 @@ static int static_open(void **out, const struct policy_input *in, struct err *er
   return 0;
 }
 
-static void static_close(void *state) { free(state); }
+static void static_close(void *state) {
+  struct static_run *run = state;
+  free(run->entries);
+  free(run);
+}
 
 /* The next at most `want` samples that can run; returns how many there were. */
 static int64_t take(struct static_run *run, int64_t want, uint32_t *into) {
@@ -44,30 +49,10 @@ static int64_t take(struct static_run *run, int64_t want, uint32_t *into) {
   return n;
 }
 
-static struct sample padded_shape(const struct policy_input *in, const uint32_t *entries, int64_t n) {
-  struct sample shape = {1, 1};
-  for (int64_t i = 0; i < n; i++) {
-    struct sample s = in->samples->samples[entries[i]];
-    shape.a = s.a > shape.a ? s.a : shape.a;
-    shape.b = s.b > shape.b ? s.b : shape.b;
-  }
-  if (!in->samples->is_2d)
-    shape.a = (uint32_t)bucket_bound(shape.a, in->options.per_octave);
-  return shape;
-}
-
 static void add_micro_batch(struct static_run *run, struct plan_iteration *it, int first_rank) {
-  const struct policy_input *in = run->in;
-  const struct policy_options *o = &in->options;
-  uint32_t *entries = plan_pool(it, (size_t)int64_min(o->batch, in->samples->n));
+  const struct policy_options *o = &run->in->options;
   plan_add_group(it, first_rank, o->sp, -1)->planned_gas = 1;
-  struct plan_micro_batch *m = plan_add_micro_batch(it);
-  m->count = take(run, o->batch, entries);
-  m->samples = entries;
-  m->shape = padded_shape(in, entries, m->count);
-  memcpy(m->recompute_blocks, o->full_recompute_blocks, sizeof m->recompute_blocks);
-  if (in->costs.padded_time_s)
-    m->time_s = in->costs.padded_time_s(in->costs.context, o->sp, m->count, m->shape, m->recompute_blocks);
+  padding_add_micro_batch(run->in, it, run->entries, take(run, o->batch, run->entries));
 }
 
 static int static_next(void *state, struct plan_iteration *it, struct err *err) {

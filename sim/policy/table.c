@@ -4,12 +4,13 @@
 #include "sim/base/json.h"
 #include "sim/policy/policy.h"
 
-extern const struct policy policy_static, policy_bucket, policy_packed, policy_dcp_rebalance, policy_dcp_inter,
-    policy_dcp, policy_megatron_dp_balanced, policy_megatron_dynamic_cp, policy_megatron_dynamic_cp_early;
+extern const struct policy policy_given, policy_static, policy_bucket, policy_packed, policy_dcp_rebalance,
+    policy_dcp_inter, policy_dcp, policy_megatron_dp_balanced, policy_megatron_dynamic_cp,
+    policy_megatron_dynamic_cp_early;
 
 /* clang-format off */
 const struct policy *const policies[] = {
-    &policy_static, &policy_bucket, &policy_packed, &policy_dcp_rebalance, &policy_dcp_inter, &policy_dcp,
+    &policy_given, &policy_static, &policy_bucket, &policy_packed, &policy_dcp_rebalance, &policy_dcp_inter, &policy_dcp,
     &policy_megatron_dp_balanced, &policy_megatron_dynamic_cp, &policy_megatron_dynamic_cp_early,
     NULL};
 /* clang-format on */

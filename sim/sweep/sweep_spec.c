@@ -265,18 +265,25 @@ const json_t *sweep_spec_value(const struct sweep_spec *s, int field, int64_t po
   return json_array_get(f->values, (size_t)(point / f->stride % f->n));
 }
 
+/* The default is the same with and without batches in the trace: rows of a point are counted before it is read. */
+static void settle_policies(struct experiment_options *o) {
+  if (!o->policy)
+    ASSERT(options_set(o, "policy", DEFAULT_POLICIES, NULL) == 0);
+}
+
 int sweep_spec_options(const struct sweep_spec *s, int64_t point, struct experiment_options *o, struct err *err) {
   int rc = 0;
   options_copy(o, &s->base);
   o->threads = 1; /* the points are what runs side by side */
   for (int i = 0; rc == 0 && i < s->n_fields; i++)
     rc = options_set_json(o, &s->doc, s->fields[i].node, s->fields[i].name, sweep_spec_value(s, i, point), err);
+  settle_policies(o);
   return rc;
 }
 
-static int count_words(const char *list) {
+static int count_policies(const char *list) {
   int n = 1;
-  for (; *list; list++)
+  for (list = list ? list : DEFAULT_POLICIES; *list; list++)
     n += *list == ',';
   return n;
 }
@@ -285,7 +292,7 @@ int sweep_spec_policies(const struct sweep_spec *s, int64_t point) {
   for (int i = 0; i < s->n_fields; i++) {
     const json_t *value = sweep_spec_value(s, i, point);
     if (strcmp(s->fields[i].name, "policy") == 0)
-      return json_is_array(value) ? (int)json_array_size(value) : count_words(json_string_value(value));
+      return json_is_array(value) ? (int)json_array_size(value) : count_policies(json_string_value(value));
   }
-  return count_words(s->base.policy);
+  return count_policies(s->base.policy);
 }

@@ -76,6 +76,15 @@ verify "tiny-1d, sp 4, zero 0, kept, per token" 4 static packed
 schedules 4 --model tiny-1d --policy static,packed --sp 2 --recompute full --zero 2
 verify "tiny-1d, sp 2, zero 2, recomputed" 4 static packed
 
+# Batches as a data loader forms them.
+trace=batches.json
+printf '{"batches": [[100, 37, 256], [511], [64, 12], [300, 128, 77, 200], [1]]}' >"$work/$trace"
+for layout in padded packed; do
+  schedules 2 --model tiny-1d --policy given --layout $layout --sp 1
+  verify "batches, $layout" 2 given
+done
+trace=lengths.txt
+
 # Every kind of 1D model, and attention by a ring of key blocks.
 # model NAME KEYS...: $work/NAME.json
 model() {

@@ -22,6 +22,8 @@ golden info_wikipedia.txt info wikipedia
 golden info_sharegpt.json info sharegpt --json
 "$dcpsim" trace generate zipf_video:offset=5,size=2000,image_frac=1 --seed 3 -o "$work/video.csv" || failed=1
 golden info_video.txt info "$work/video.csv"
+golden info_batches.txt info "$here/batches.json"
+golden batches_as.json convert "$here/batches.json" -o - --to batches
 golden lognormal.txt generate lognormal:mean=2000,sigma=1 -n 20 --seed 1 -o -
 golden mixture.jsonl generate mixture:0.9*sharegpt+0.1*constant:length=7 -n 20 --seed 1 -o - --to jsonl
 golden video.csv generate zipf_video:offset=5,size=10,image_frac=1 --seed 1 -o -

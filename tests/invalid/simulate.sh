@@ -114,7 +114,7 @@ refuse simulate 2 '--model is missing' --trace good.txt
 refuse simulate 2 '--cluster is missing' --trace good.txt --model tiny-1d
 
 # Options: names and numbers.
-wrong 2 "unknown policy 'nosuch' (valid: static, bucket" --policy nosuch
+wrong 2 "unknown policy 'nosuch' (valid: given, static, bucket" --policy nosuch
 wrong 2 "unknown policy '' " --policy bucket,,dcp
 wrong 2 "'bucket' is named twice" --policy bucket,bucket
 wrong 2 "'packed' is not one of the policies" --policy bucket,dcp --baseline packed

@@ -49,7 +49,7 @@ Test(trace_write, refusals) {
   cr_expect(err.usage && strstr(err.msg, "read only"));
   cr_expect_eq(trace_write(&t, "nope", "/tmp/x", &err), -1);
   cr_expect(err.usage &&
-            strstr(err.msg, "one of: npy, megatron_idx, mds, json, jsonl, histogram, video_csv, csv, text"));
+            strstr(err.msg, "one of: npy, megatron_idx, mds, batches, json, jsonl, histogram, video_csv, csv, text"));
   cr_expect_eq(trace_write(&t, "text", "/tmp/x.gz", &err), -1);
   cr_expect(err.usage && strstr(err.msg, "uncompressed"));
   cr_expect_eq(trace_write(&t, "text", "/no/such/folder/x", &err), -1);
