@@ -223,8 +223,10 @@ static int plan(const struct experiment_options *o, struct err *err) {
   char *text = NULL;
   size_t size = 0;
   struct output out;
-  if (!o->policy || strchr(o->policy, ','))
-    return err_usage(err, "plan: --policy takes one policy, got '%.80s'", o->policy ? o->policy : "");
+  if (!o->policy)
+    return err_usage(err, "plan: --policy NAME is missing (see: dcpsim list policies)");
+  if (strchr(o->policy, ','))
+    return err_usage(err, "plan: --policy takes one policy, got '%.80s'", o->policy);
   FILE *memory = text_stream_begin(&text, &size);
   int rc = o->profile ? plan_from_profile(o, memory, err) : plan_from_models(o, memory, err);
   text_stream_end(memory);

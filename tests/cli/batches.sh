@@ -102,7 +102,7 @@ END
 {
   refuse 1 "policy 'given': trace 'b.csv' holds no batches (a file {\"batches\": [[512, 77], [2048]]} does)" \
     simulate --trace "$work/b.csv" $on --policy dcp,given
-  refuse 2 "--policy takes one policy, got ''" plan --trace "$work/b.json" $on
+  refuse 2 "plan: --policy NAME is missing" plan --trace "$work/b.json" $on
   refuse 2 "--layout 'dense' is not valid (valid: padded, packed)" simulate --trace "$work/b.json" $on --layout dense
   refuse 2 "cannot be written as batches" trace convert wikipedia -o "$work/x.json" --to batches
   printf '{"batches": [[9],\n[5, 0]]}' >"$work/bad.json"
