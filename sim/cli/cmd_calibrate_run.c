@@ -69,9 +69,12 @@ static const char *ending(const struct calibration *c) {
 static void print_placements(FILE *out, const struct calibration *c) {
   struct placements all;
   int nodes = 0;
+  bool at_once = false;
   placements_make(&all, c->nodes, c->ranks_per_node);
-  fprintf(out, "%d node%s of %d ranks; each group alone, and all disjoint ones at once", c->nodes,
-          c->nodes == 1 ? "" : "s", c->ranks_per_node);
+  for (size_t i = 0; i < all.n; i++)
+    at_once = at_once || all.v[i].groups > 1;
+  fprintf(out, "%d node%s of %d rank%s%s", c->nodes, c->nodes == 1 ? "" : "s", c->ranks_per_node,
+          c->ranks_per_node == 1 ? "" : "s", at_once ? "; each group alone, and all disjoint ones at once" : "");
   for (size_t i = 0; i < all.n; i++) {
     const struct placement *p = &all.v[i];
     if (p->groups > 1)
