@@ -157,6 +157,7 @@ static int append(struct state *s, const struct plan_entry *e, const char *check
                               .shape = e->shape,
                               .summary = repeats_summarize(&s->repeats),
                               .machine = &s->machine,
+                              .ranks_per_node = s->options->ranks_per_node,
                               .check = check};
   count_measured(s, e->op, &row.summary, check_error);
   return writes(s) ? run_file_append(&s->files[row_op_class(e->op)], &row, err) : 0;
@@ -249,13 +250,12 @@ static int place_ranks(struct state *s, struct err *err) {
 
 static int check_collective(struct state *s, const struct collective_ranks *ranks, const struct plan_entry *e,
                             int stride, const struct checked **out, struct err *err) {
-  struct checked one = {.op = e->op,
-                        .key = {e->shape[SHAPE_RANKS], e->shape[SHAPE_NODES], e->shape[SHAPE_GROUPS]}};
+  struct checked one = {.op = e->op, .key = {e->shape[SHAPE_RANKS], e->shape[SHAPE_NODES], e->shape[SHAPE_GROUPS]}};
   *out = find_checked(s, e->op, one.key);
   if (*out)
     return 0;
-  if (collective_check(ranks, &s->buffers, e->op,
-                       s->options->collective ? s->options->collective : communicator_run, &one.wrong_rank, err))
+  if (collective_check(ranks, &s->buffers, e->op, s->options->collective ? s->options->collective : communicator_run,
+                       &one.wrong_rank, err))
     return -1;
   one.passed = one.wrong_rank < 0;
   if (e->shape[SHAPE_GROUPS] == 1)

@@ -279,9 +279,8 @@ void check_release(struct check *check) {
 
 /* ---- Rows with their predictions ---- */
 
-static const char *const shape_columns[] = {"causal", "batch", "seqlen", "heads", "kv_heads", "head_dim",
-                                            "m",      "n",     "k",      "ranks", "nodes",    "bytes",
-                                            "groups"};
+static const char *const shape_columns[] = {"causal", "batch", "seqlen", "heads", "kv_heads", "head_dim", "m",
+                                            "n",      "k",     "ranks",  "nodes", "bytes",    "groups"};
 enum { SHAPE_COLUMNS = sizeof shape_columns / sizeof *shape_columns };
 
 static bool is_shape_column(const char *name) {

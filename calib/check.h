@@ -44,7 +44,7 @@ struct memory_traffic row_memory_traffic(enum row_op op);
 
 struct check_group {
   enum row_op op;
-  bool at_once; /* rows of several groups at once */
+  bool at_once;      /* rows of several groups at once */
   const char *value; /* of the --by column (into the rows), or NULL */
   size_t rows;
   double median, p90, max, mean;
@@ -52,8 +52,8 @@ struct check_group {
 
 struct check {
   size_t rows, rows_left_out;
-  struct check_group *groups; /* by operation in the order of enum row_op, alone and at once, then by value: numbers by size,
-                                else text */
+  struct check_group *groups; /* by operation in the order of enum row_op, alone and at once, then by value: numbers by
+                                size, else text */
   size_t n_groups;
 };
 

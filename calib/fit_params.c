@@ -16,7 +16,8 @@
 
 #define CONSTANTS_SCHEMA "dcpsim.constants/1"
 
-/* Rows that test a rule of the models, how groups share the network and what uneven exchanges cost, or have no model. */
+/* Rows that test a rule of the models, how groups share the network and what uneven exchanges cost, or have no model.
+ */
 static bool is_test(enum row_op op, bool at_once) {
   return at_once || op == ROW_OP_ALL_TO_ALL_UNEVEN || op == ROW_OP_BARRIER;
 }

@@ -45,9 +45,9 @@ enum role {
 #define OUTPUT_ROLES (ROLE_CHECK + 1)
 
 static const char *const role_names[ROLES] = {
-    "op",    "dtype", "causal", "batch",       "seqlen",      "heads",   "kv_heads", "head_dim", "m",
-    "n",     "k",     "ranks",  "nodes",       "bytes",       "groups",  "time_s",   "device",   "library", "source",
-    "check", "kind",  "pass",   "head_dim_qk", "head_dim_vo", "time_ms", "time_us",  "time_ns",  "tflops",
+    "op",   "dtype", "causal",      "batch",       "seqlen",  "heads",   "kv_heads", "head_dim", "m",      "n",
+    "k",    "ranks", "nodes",       "bytes",       "groups",  "time_s",  "device",   "library",  "source", "check",
+    "kind", "pass",  "head_dim_qk", "head_dim_vo", "time_ms", "time_us", "time_ns",  "tflops",
 };
 static const struct {
   const char *name;

@@ -54,9 +54,12 @@ static int64_t uneven_place(int64_t count, int to) { return to / 2 * (count + co
 static struct communicator_call call_of(const struct communicator *c, const struct collective_buffers *b,
                                         enum row_op op, int64_t bytes) {
   static const enum communicator_op ops[ROW_OPS] = {
-      [ROW_OP_ALL_REDUCE] = COMMUNICATOR_ALL_REDUCE,         [ROW_OP_ALL_GATHER] = COMMUNICATOR_ALL_GATHER,
-      [ROW_OP_REDUCE_SCATTER] = COMMUNICATOR_REDUCE_SCATTER, [ROW_OP_ALL_TO_ALL] = COMMUNICATOR_ALL_TO_ALL,
-      [ROW_OP_SEND_RECV] = COMMUNICATOR_SEND_RECV,           [ROW_OP_ALL_TO_ALL_UNEVEN] = COMMUNICATOR_ALL_TO_ALL,
+      [ROW_OP_ALL_REDUCE] = COMMUNICATOR_ALL_REDUCE,
+      [ROW_OP_ALL_GATHER] = COMMUNICATOR_ALL_GATHER,
+      [ROW_OP_REDUCE_SCATTER] = COMMUNICATOR_REDUCE_SCATTER,
+      [ROW_OP_ALL_TO_ALL] = COMMUNICATOR_ALL_TO_ALL,
+      [ROW_OP_SEND_RECV] = COMMUNICATOR_SEND_RECV,
+      [ROW_OP_ALL_TO_ALL_UNEVEN] = COMMUNICATOR_ALL_TO_ALL,
       [ROW_OP_BARRIER] = COMMUNICATOR_BARRIER,
   };
   const enum element_type element = c->device->kind->element;
@@ -209,8 +212,8 @@ struct timing {
   bool interrupted, stop;
 };
 
-/* The slowest rank's time, and whether any was interrupted; what the first rank spent, and whether it is to stop, decide
- * for all. */
+/* The slowest rank's time, and whether any was interrupted; what the first rank spent, and whether it is to stop,
+ * decide for all. */
 static int agree(struct communicator *c, struct collective_buffers *b, struct timing *t, struct err *err) {
   const float v[4] = {(float)t->time_s, (float)t->spent_s, t->interrupted, t->stop};
   float *all = xcalloc((size_t)c->ranks, sizeof v);
@@ -224,8 +227,9 @@ static int agree(struct communicator *c, struct collective_buffers *b, struct ti
   return rc;
 }
 
-int collective_time(const struct collective_ranks *r, struct collective_buffers *b, const struct collective_shape *shape,
-                    const struct measure_options *options, struct repeats *out, struct err *err) {
+int collective_time(const struct collective_ranks *r, struct collective_buffers *b,
+                    const struct collective_shape *shape, const struct measure_options *options, struct repeats *out,
+                    struct err *err) {
   struct timing t = {0, 0, false, false};
   struct communicator *group = r->group;
   out->n = 0;

@@ -31,14 +31,15 @@ struct collective_shape {
 int collective_gather(struct communicator *c, struct collective_buffers *b, const float *v, int n, float *all,
                       struct err *err);
 
-/* Small whole numbers through the collective, in all groups at once: *wrong is the first rank of r->all that did not get
- * exactly what it should, or -1. A barrier must hold the others until the last rank of the group, which comes late, is
- * there. `run`: communicator_run, unless a test replaces it. */
+/* Small whole numbers through the collective, in all groups at once: *wrong is the first rank of r->all that did not
+ * get exactly what it should, or -1. A barrier must hold the others until the last rank of the group, which comes late,
+ * is there. `run`: communicator_run, unless a test replaces it. */
 int collective_check(const struct collective_ranks *r, struct collective_buffers *b, enum row_op op,
                      int (*run)(struct communicator *, const struct communicator_call *, struct err *), int *wrong,
                      struct err *err);
 
-int collective_time(const struct collective_ranks *r, struct collective_buffers *b, const struct collective_shape *shape,
-                    const struct measure_options *options, struct repeats *out, struct err *err);
+int collective_time(const struct collective_ranks *r, struct collective_buffers *b,
+                    const struct collective_shape *shape, const struct measure_options *options, struct repeats *out,
+                    struct err *err);
 
 #endif

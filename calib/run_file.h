@@ -21,6 +21,7 @@ struct run_row {
   const int64_t *shape;
   struct repeats_summary summary;
   const struct machine *machine;
+  int64_t ranks_per_node; /* as --ranks-per-node says, which `source` then tells; 0: nodes are hosts */
   const char *check; /* "exact", or the error of the check */
 };
 

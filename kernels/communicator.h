@@ -41,8 +41,8 @@ struct rank_set {
 };
 
 /* The set of `ranks` ranks, `stride` apart, that `rank` is in. Ranks are cut, from 0 on, into blocks of ranks * stride;
- * those of a block that are equal modulo `stride` are a set. stride 1: aligned blocks. With g ranks on each node, stride
- * g: one rank a node; g / k: k ranks a node. */
+ * those of a block that are equal modulo `stride` are a set. stride 1: aligned blocks. With g ranks on each node,
+ * stride g: one rank a node; g / k: k ranks a node. */
 struct rank_set rank_set_of(int rank, int ranks, int stride);
 
 struct communicator;

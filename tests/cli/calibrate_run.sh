@@ -185,7 +185,7 @@ wanted |= {("barrier", ranks, nodes, 0, at_once) for ranks, nodes, at_once in gr
 rows = list(csv.DictReader(open(sys.argv[1])))
 have = [(r["op"], int(r["ranks"]), int(r["nodes"]), int(r["bytes"]), int(r["groups"])) for r in rows]
 assert len(have) == len(set(have)) and set(have) == wanted, set(have) ^ wanted
-assert all(r["check"] == "exact" and r["library"] == "MPI" for r in rows)
+assert all(r["check"] == "exact" and r["library"] == "MPI" and r["source"].endswith(" --ranks-per-node 2") for r in rows)
 EOF
 if mpirun --version >/dev/null 2>&1 && ranks 2 true 2>/dev/null; then
   # shellcheck disable=SC2086

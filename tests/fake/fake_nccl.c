@@ -1,5 +1,6 @@
 /* An NCCL whose collectives are MPI's, for devices whose memory is the host's (fake_cuda_driver.c). It stands in for
- * libnccl.so.2. A communicator's ranks must be equally far apart in the world. Environment: FAKE_NCCL_FAIL=SYMBOL: it fails. */
+ * libnccl.so.2. A communicator's ranks must be equally far apart in the world. Environment: FAKE_NCCL_FAIL=SYMBOL: it
+ * fails. */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Collectives measured while one rank gets wrong results: check_calibration DIR OP RANK, under mpirun, two ranks a node.
- * The first rank prints warnings, and how many shapes were measured and refused. */
+/* Collectives measured while one rank gets wrong results: check_calibration DIR OP RANK, under mpirun, two ranks a
+ * node. The first rank prints warnings, and how many shapes were measured and refused. */
 #include <stdio.h>
 #include <stdlib.h>
 
