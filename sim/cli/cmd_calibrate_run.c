@@ -194,6 +194,7 @@ static int run(const struct arguments *a, struct err *err) {
       .progress = show_progress,
       .progress_to = &bar};
   const bool is_cpu = strcmp(a->device, "cpu") == 0;
+  bool gave_up = false;
   int rc = -1;
   if (options.budget_s == 0)
     options.budget_s = is_cpu ? CPU_BUDGET_S : GPU_BUDGET_S;
@@ -206,6 +207,7 @@ static int run(const struct arguments *a, struct err *err) {
     goto out;
   stop_on_signal();
   rc = calibration_run(&result, device, world, &options, err);
+  gave_up = rc && world->ranks > 1;
   if (bar.total > 0)
     progress_finish(&bar);
   if (rc == 0 && world->rank == 0)
@@ -213,6 +215,8 @@ static int run(const struct arguments *a, struct err *err) {
   if (rc == 0 && result.stopped && world->rank == 0)
     rc = err_set(err, "stopped; the rows so far are kept, and the same command goes on from there");
 out:
+  if (gave_up) /* other ranks may wait for this one, and closing would wait for them: its exit makes mpirun end them */
+    return rc;
   communicator_close(world);
   device_close(device);
   return rc;
@@ -238,9 +242,8 @@ static void help(FILE *out) {
       "  --max-tokens N     tokens of a micro-batch on one rank, at most (default: cpu 2048, cuda 32768)\n"
       "  --ops LIST         operations, or classes attention, gemm, memory, collective, with commas (default: all\n"
       "                     kernels; under mpirun all collectives)\n"
-      "  --ranks-per-node N so many ranks that follow each other are a node (default: those of one host), for hosts "
-      "that\n"
-      "                     share a name, and for tests: on one host it says nothing of a network\n"
+      "  --ranks-per-node N every N ranks that follow each other are a node (default: those of one host), for hosts\n"
+      "                     that share a name, and for tests: on one host it says nothing of a network\n"
       "  --budget-s N       begin no shape after so many seconds (default: cpu %d, cuda %d)\n"
       "  --confidence F     repeat until half the 95 %% interval of the median is this fraction of it\n"
       "                     (default: cpu %g, cuda %g)\n"

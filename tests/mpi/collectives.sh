@@ -57,6 +57,18 @@ wrong barrier 0 '2 ranks on 1 node: rank 0 got a wrong result' '2 ranks on 2 nod
   '2 ranks on 1 node, several groups at once: rank 0 got a wrong result' \
   '2 ranks on 2 nodes, several groups at once: rank 0 got a wrong result' '4 ranks on 2 nodes: rank 0 got a wrong result'
 
+# A rank that fails does not leave the others waiting: mpirun ends them. A GPU per rank is needed: all take the only one.
+# shellcheck disable=SC2016 # for the inner shell
+LD_LIBRARY_PATH=$(dirname "$check")/fake ranks 2 sh -c '[ "$OMPI_COMM_WORLD_RANK" = 0 ] || export FAKE_NCCL_FAIL=ncclAllReduce
+  OMPI_COMM_WORLD_LOCAL_RANK=0 exec "$0" calibrate run -o "$1" --device cuda --ops all_reduce' "$DCPSIM" "$dir/fails" \
+  >"$dir/out" 2>"$dir/err" && { echo 'a rank failed, and all was well'; exit 1; }
+if grep -q 'built without CUDA kernels' "$dir/err"; then
+  echo 'skipped: a rank that fails (no CUDA kernels)'
+else
+  grep -q 'calibrate run: communicator nccl, rank 1 of 2: all_reduce of .*: ncclAllReduce: internal error' "$dir/err" ||
+    { cat "$dir/err"; exit 1; }
+fi
+
 # refuse MESSAGE COMMAND...: exit status 1 and that line on stderr
 refuse() {
   wanted=$1
