@@ -295,9 +295,9 @@ static void help_check(FILE *out) {
       "  --cluster NAME  ports of the network that collectives ran on (default: 8 GPUs per node of the parameters'\n"
       "                  GPU, as in h200_8x1)\n\n"
       "Attention forward rows that name a library or device are compared with the training kernel, others with what\n"
-      "the shipped tables measured (causal: the write of keys and values into a cache included). Collectives of several\n"
-      "groups at once (column groups) are predicted as if each rank had ports of its own and all shared the core: their\n"
-      "error says whether that holds on the network measured.\n");
+      "the shipped tables measured (causal: the write of keys and values into a cache included). Collectives of\n"
+      "several groups at once (column groups) are predicted as if each rank had ports of its own and all shared the\n"
+      "core: their error says whether that holds on the network measured.\n");
 }
 
 /* ---- arguments ---- */
