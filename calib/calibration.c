@@ -9,6 +9,7 @@
 
 #include "calib/machine.h"
 #include "calib/measure_collective.h"
+#include "calib/placement.h"
 #include "calib/run_file.h"
 #include "sim/base/progress.h"
 #include "sim/base/units.h"
@@ -19,6 +20,7 @@ struct checked { /* a class of shapes whose check has been made */
   enum row_op op;
   int64_t key[4];
   double error_frac;
+  int wrong_rank; /* of a collective */
   bool passed;
 };
 
@@ -30,8 +32,7 @@ struct state {
   struct run_plan plan;
   struct run_file files[ROW_CLASSES];
   struct measure measure;
-  struct collective_buffers buffers, group_buffers[COMMUNICATOR_MAX_GROUPS];
-  int *host_of; /* [world ranks]: hosts by number */
+  struct collective_buffers buffers;
   struct checked *checked;
   size_t n_checked, checked_cap;
   struct repeats repeats;
@@ -90,8 +91,10 @@ static struct checked *add_checked(struct state *s, const struct checked *c) {
   VEC_PUSH(s->checked, s->n_checked, s->checked_cap, *c);
   if (!c->passed && writes(s)) {
     if (row_op_class(c->op) == ROW_COLLECTIVE)
-      warning_put(s->options->warnings, "%s of %lld ranks: wrong results; no rows of it are written",
-                  row_op_name(c->op), (long long)c->key[0]);
+      warning_put(s->options->warnings,
+                  "%s of %lld ranks on %lld node%s%s: rank %d got a wrong result; no rows of it are written",
+                  row_op_name(c->op), (long long)c->key[0], (long long)c->key[1], c->key[1] == 1 ? "" : "s",
+                  c->key[2] > 1 ? ", several groups at once" : "", c->wrong_rank);
     else
       warning_put(s->options->warnings,
                   "%s: differs from its reference by %.2g of the largest value (at most %.2g); no rows of it are "
@@ -154,6 +157,7 @@ static int append(struct state *s, const struct plan_entry *e, const char *check
                               .shape = e->shape,
                               .summary = repeats_summarize(&s->repeats),
                               .machine = &s->machine,
+                              .ranks_per_node = s->options->ranks_per_node,
                               .check = check};
   count_measured(s, e->op, &row.summary, check_error);
   return writes(s) ? run_file_append(&s->files[row_op_class(e->op)], &row, err) : 0;
@@ -201,74 +205,86 @@ static int run_operators(struct state *s, struct err *err) {
 
 /* ---- Collectives ---- */
 
-/* The same number for ranks of one host: two halves of a hash of its name are exact in fp32. */
-static int number_hosts(struct state *s, struct err *err) {
+/* Finds nodes and ranks of each from the ranks' hosts: two halves of a hash of a host's name are exact in fp32. */
+static int find_nodes(struct state *s, int *nodes, int *ranks_per_node, struct err *err) {
   char name[256] = "";
   const int ranks = s->world->ranks;
   gethostname(name, sizeof name - 1);
   const uint64_t hash = rng_stream_seed(0, name);
   const float mine[2] = {(float)(hash & 0xfffff), (float)(hash >> 20 & 0xfffff)};
   float *all = xcalloc((size_t)ranks, sizeof mine);
-  s->host_of = xcalloc((size_t)ranks, sizeof *s->host_of);
-  int rc = collective_gather(s->world, &s->buffers, mine, 2, all, err);
-  for (int r = 0; r < ranks; r++) {
-    int first = 0;
-    while (all[2 * first] != all[2 * r] || all[2 * first + 1] != all[2 * r + 1])
-      first++;
-    s->host_of[r] = first;
+  int rc = collective_gather(s->world, &s->buffers, mine, 2, all, err), n = 0;
+  bool alike = true;
+  while (n < ranks && memcmp(all, all + 2 * n, sizeof mine) == 0)
+    n++;
+  for (int r = 0; r < ranks && rc == 0; r++) {
+    const int at = r / n * n;
+    const bool same = memcmp(all + 2 * r, all + 2 * at, sizeof mine) == 0;
+    const bool new = at == 0 || memcmp(all + 2 * at, all + 2 * (at - 1), sizeof mine) != 0;
+    alike = alike && same && new;
   }
+  *nodes = ranks / n;
+  *ranks_per_node = n;
   free(all);
+  if (rc == 0 && (!alike || ranks % n != 0))
+    return err_set(err, "the hosts do not hold equally many ranks, one host after the other; choose -np and --map-by "
+                        "of mpirun so that they do");
   return rc;
 }
 
-/* Hosts of the first `ranks` ranks; 0 if they do not hold equally many. */
-static int nodes_of(const struct state *s, int ranks) {
-  int nodes = 0, on_first = 0;
-  for (int r = 0; r < ranks; r++) {
-    int on_it = 0;
-    for (int k = 0; k < ranks; k++)
-      on_it += s->host_of[k] == s->host_of[r];
-    if (r == 0)
-      on_first = on_it;
-    if (on_it != on_first)
-      return 0;
-    nodes += s->host_of[r] == r;
-  }
-  return nodes;
+static int place_ranks(struct state *s, struct err *err) {
+  const int64_t given = s->options->ranks_per_node;
+  struct calibration *out = s->out;
+  if (given > 0 && s->world->ranks == 1)
+    return err_usage(err, "--ranks-per-node is for several processes: mpirun -np N dcpsim calibrate run ...");
+  if (s->world->ranks == 1)
+    return 0;
+  if (given == 0)
+    return find_nodes(s, &out->nodes, &out->ranks_per_node, err);
+  if (s->world->ranks % given != 0)
+    return err_usage(err, "--ranks-per-node %lld does not divide the %d ranks", (long long)given, s->world->ranks);
+  out->ranks_per_node = (int)given;
+  out->nodes = s->world->ranks / (int)given;
+  return 0;
 }
 
-static int check_collective(struct state *s, struct communicator *group, struct collective_buffers *buffers,
-                            enum row_op op, const struct checked **out, struct err *err) {
-  struct checked one = {.op = op, .key = {group->ranks}};
-  *out = find_checked(s, op, one.key);
+static int check_collective(struct state *s, const struct collective_ranks *ranks, const struct plan_entry *e,
+                            int stride, const struct checked **out, struct err *err) {
+  struct checked one = {.op = e->op, .key = {e->shape[SHAPE_RANKS], e->shape[SHAPE_NODES], e->shape[SHAPE_GROUPS]}};
+  *out = find_checked(s, e->op, one.key);
   if (*out)
     return 0;
-  if (collective_check(group, buffers, op, s->options->collective ? s->options->collective : communicator_run,
-                       &one.passed, err))
+  if (collective_check(ranks, &s->buffers, e->op, s->options->collective ? s->options->collective : communicator_run,
+                       &one.wrong_rank, err))
     return -1;
+  one.passed = one.wrong_rank < 0;
+  if (e->shape[SHAPE_GROUPS] == 1)
+    one.wrong_rank *= stride; /* as the world counts */
   *out = add_checked(s, &one);
   return 0;
 }
 
-/* Only the first block of ranks measures; the others wait at the next word of the first rank. */
+/* Ranks that are in no group that measures wait at the next word of the first rank. */
 static int do_collective(struct state *s, const struct plan_entry *e, struct err *err) {
-  const int ranks = (int)e->shape[SHAPE_RANKS];
+  const struct placement p = {(int)e->shape[SHAPE_RANKS], (int)e->shape[SHAPE_NODES], (int)e->shape[SHAPE_GROUPS]};
   const struct collective_shape shape = {e->op, e->shape[SHAPE_BYTES]};
-  struct communicator *group;
+  const struct rank_set set = placement_set(&p, s->out->ranks_per_node, s->world->rank);
+  struct collective_ranks ranks;
   const struct checked *check;
-  int log2 = 0;
-  if (s->world->rank >= ranks)
+  if (p.groups == 1 ? set.first > 0 : s->world->rank >= p.ranks * p.groups)
     return 0;
-  while (1 << log2 < ranks)
-    log2++;
-  struct collective_buffers *buffers = &s->group_buffers[log2];
-  if (communicator_group(s->world, ranks, &group, err) || check_collective(s, group, buffers, e->op, &check, err))
+  if (communicator_group(s->world, p.ranks, set.stride, &ranks.group, err))
+    return -1;
+  ranks.all = ranks.group;
+  if (p.groups > 1 && communicator_group(s->world, p.ranks * p.groups, 1, &ranks.all, err))
+    return -1;
+  if (check_collective(s, &ranks, e, set.stride, &check, err))
     return -1;
   if (!check->passed) {
     count_refused(s, e->op);
     return 0;
   }
-  if (collective_time(group, buffers, &shape, &s->options->measure, &s->repeats, err))
+  if (collective_time(&ranks, &s->buffers, &shape, &s->options->measure, &s->repeats, err))
     return -1;
   return append(s, e, "exact", 0, err);
 }
@@ -298,11 +314,8 @@ static enum word first_rank_says(const struct state *s, const struct plan_entry 
 static int run_collectives(struct state *s, struct err *err) {
   int failed = 0;
   for (size_t i = 0; i < s->plan.n; i++) {
-    struct plan_entry *e = &s->plan.v[i];
+    const struct plan_entry *e = &s->plan.v[i];
     enum word word;
-    e->shape[SHAPE_NODES] = nodes_of(s, (int)e->shape[SHAPE_RANKS]);
-    if (e->shape[SHAPE_NODES] == 0)
-      continue;
     if (agree(s, writes(s) ? first_rank_says(s, e, failed) : WORD_GO, &word, failed ? NULL : err))
       return -1;
     s->out->stopped = word == WORD_STOP;
@@ -332,7 +345,8 @@ static int make_plan(struct state *s, struct err *err) {
   struct plan_options plan = {.is_gpu = is_gpu,
                               .model = s->options->model,
                               .max_tokens = s->options->max_tokens,
-                              .ranks = s->world->ranks,
+                              .nodes = s->out->nodes,
+                              .ranks_per_node = s->out->ranks_per_node,
                               .memory_bytes = INT64_C(1) << (is_gpu ? 32 : 28),
                               .element_bytes = (int64_t)element_bytes(s->device->kind->element)};
   if (run_plan_ops(plan.ops, s->options->ops, s->world->ranks, err))
@@ -348,7 +362,7 @@ static int run(struct state *s, struct err *err) {
   struct measure_options measure = s->options->measure;
   const bool several = s->world->ranks > 1;
   enum word word = WORD_GO;
-  if (make_plan(s, err))
+  if (place_ranks(s, err) || make_plan(s, err))
     return -1;
   machine_describe(&s->machine, s->device, several ? s->world : NULL);
   int rc = writes(s) ? open_files(s, err) : 0;
@@ -357,7 +371,7 @@ static int run(struct state *s, struct err *err) {
   if (rc || word == WORD_FAILED)
     return rc ? -1 : err_set(err, "the first rank cannot write rows");
   if (several)
-    return number_hosts(s, err) || run_collectives(s, err) ? -1 : 0;
+    return run_collectives(s, err);
   measure.cache_bytes = s->options->warm ? 0 : machine_cache_bytes(s->device);
   return measure_init(&s->measure, s->device, &measure, err) || run_operators(s, err) ? -1 : 0;
 }
@@ -365,7 +379,7 @@ static int run(struct state *s, struct err *err) {
 int calibration_run(struct calibration *out, struct device *device, struct communicator *world,
                     const struct calibration_options *options, struct err *err) {
   struct state s = {.options = options, .device = device, .world = world, .out = out, .begin_ns = wall_clock_ns()};
-  *out = (struct calibration){.planned = 0};
+  *out = (struct calibration){.nodes = 1, .ranks_per_node = 1};
   for (int c = 0; c < ROW_CLASSES; c++)
     s.files[c].fd = -1;
   int rc = run(&s, err);
@@ -374,10 +388,7 @@ int calibration_run(struct calibration *out, struct device *device, struct commu
     run_file_close(&s.files[c]);
   measure_release(&s.measure);
   collective_buffers_release(&s.buffers, device);
-  for (int i = 0; i < COMMUNICATOR_MAX_GROUPS; i++)
-    collective_buffers_release(&s.group_buffers[i], device);
   run_plan_release(&s.plan);
-  free(s.host_of);
   free(s.checked);
   return rc;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "models/collective.h"
+#include "models/flow.h"
 #include "models/operation.h"
 #include "sim/base/json.h"
 #include "sim/base/units.h"
@@ -81,10 +82,10 @@ static double collective_s(const struct row_predictor *p, const struct row *row,
   static const enum collective kinds[ROW_OPS] = {
       [ROW_OP_ALL_REDUCE] = COLLECTIVE_ALL_REDUCE,         [ROW_OP_ALL_GATHER] = COLLECTIVE_ALL_GATHER,
       [ROW_OP_REDUCE_SCATTER] = COLLECTIVE_REDUCE_SCATTER, [ROW_OP_ALL_TO_ALL] = COLLECTIVE_ALL_TO_ALL,
-      [ROW_OP_SEND_RECV] = COLLECTIVE_SEND_RECV,
+      [ROW_OP_SEND_RECV] = COLLECTIVE_SEND_RECV,           [ROW_OP_ALL_TO_ALL_UNEVEN] = COLLECTIVE_ALL_TO_ALL,
   };
   int64_t ranks = row->shape[SHAPE_RANKS], nodes = row->shape[SHAPE_NODES];
-  if (row->op > ROW_OP_SEND_RECV)
+  if (row->op > ROW_OP_ALL_TO_ALL_UNEVEN)
     *why_not = "there is no model of this collective";
   else if (ranks < 2)
     *why_not = "a collective needs two ranks";
@@ -97,7 +98,12 @@ static double collective_s(const struct row_predictor *p, const struct row *row,
   if (*why_not)
     return 0;
   const double bytes = (double)row->shape[SHAPE_BYTES] * 2 / params_element_bytes(p->params);
-  return collective_cost(p->params, p->cluster, kinds[row->op], (int)ranks, (int)nodes, bytes).time_s;
+  const struct collective_cost cost =
+      collective_cost(p->params, p->cluster, kinds[row->op], (int)ranks, (int)nodes, bytes);
+  struct flow_class groups = {.count = row->shape[SHAPE_GROUPS]};
+  memcpy(groups.load, cost.load, sizeof groups.load);
+  flow_share(&groups, 1);
+  return cost.time_s / groups.rate;
 }
 
 double row_predict_s(const struct row_predictor *p, const struct rows *rows, size_t i, const char **why_not) {
@@ -126,6 +132,7 @@ double row_predict_s(const struct row_predictor *p, const struct rows *rows, siz
 
 struct score {
   enum row_op op;
+  bool at_once;
   const char *value;
   double abs_rel_error;
 };
@@ -145,7 +152,9 @@ static int compare_values(const char *a, const char *b) {
 }
 
 static int compare_group(const struct score *a, const struct score *b) {
-  return a->op != b->op ? (a->op > b->op) - (a->op < b->op) : compare_values(a->value, b->value);
+  if (a->op != b->op)
+    return (a->op > b->op) - (a->op < b->op);
+  return a->at_once != b->at_once ? a->at_once - b->at_once : compare_values(a->value, b->value);
 }
 
 static int compare_scores(const void *a, const void *b) {
@@ -164,6 +173,7 @@ static struct check_group summarize(const struct score *sorted, size_t n) {
   for (size_t i = 0; i < n; i++)
     sum += sorted[i].abs_rel_error;
   return (struct check_group){.op = sorted->op,
+                              .at_once = sorted->at_once,
                               .value = sorted->value,
                               .rows = n,
                               .median = quantile(sorted, n, 50),
@@ -237,7 +247,8 @@ int check_run(struct check *out, const struct row_predictor *p, const struct row
       const struct row *row = &files[f].v[i];
       const char *why_not;
       double predicted = row_predict_s(p, &files[f], i, &why_not);
-      struct score score = {row->op, by < 0 ? NULL : table_field(t, i, by), fabs(predicted / row->time_s - 1)};
+      const struct score score = {row->op, row_is_at_once(row), by < 0 ? NULL : table_field(t, i, by),
+                                  fabs(predicted / row->time_s - 1)};
       if (!why_not) {
         VEC_PUSH(scores, n, cap, score);
         continue;
@@ -268,8 +279,8 @@ void check_release(struct check *check) {
 
 /* ---- Rows with their predictions ---- */
 
-static const char *const shape_columns[] = {"causal", "batch", "seqlen", "heads", "kv_heads", "head_dim",
-                                            "m",      "n",     "k",      "ranks", "nodes",    "bytes"};
+static const char *const shape_columns[] = {"causal", "batch", "seqlen", "heads", "kv_heads", "head_dim", "m",
+                                            "n",      "k",     "ranks",  "nodes", "bytes",    "groups"};
 enum { SHAPE_COLUMNS = sizeof shape_columns / sizeof *shape_columns };
 
 static bool is_shape_column(const char *name) {

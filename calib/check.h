@@ -8,10 +8,13 @@
  * - attention_forward_backward: the sum of both.
  * - attention_varlen_*: the pack of rows.h. gemm_wgrad: as a weight gradient.
  * - what memory bounds: one pass of the operation's class and values (row_memory_traffic), 2 bytes each.
+ * - all_to_all_uneven: an all_to_all of what the busiest rank receives.
  * - collectives: on `cluster`, as many GPUs and nodes as the row says; data type does not matter, bytes do. Under
- *   parameters for 4-byte elements they are halved, as the models count 2 bytes an element.
+ *   parameters for 4-byte elements they are halved, as the models count 2 bytes an element. Several groups at once
+ *   share the network as models/flow.h says: each rank has ports of its own, all share an oversubscribed core. They are
+ *   scored apart.
  * Not predicted, and counted: gemm, attention and norms of a data type other than bf16 or fp16 (fp32 under
- * parameters for 4-byte elements); broadcast, reduce,
+ * parameters for 4-byte elements); barrier, broadcast, reduce,
  * gather and scatter; ranks that do not fill their nodes evenly. */
 #ifndef CALIB_CHECK_H
 #define CALIB_CHECK_H
@@ -41,6 +44,7 @@ struct memory_traffic row_memory_traffic(enum row_op op);
 
 struct check_group {
   enum row_op op;
+  bool at_once;      /* rows of several groups at once */
   const char *value; /* of the --by column (into the rows), or NULL */
   size_t rows;
   double median, p90, max, mean;
@@ -48,7 +52,8 @@ struct check_group {
 
 struct check {
   size_t rows, rows_left_out;
-  struct check_group *groups; /* by operation in the order of enum row_op, then by value: numbers by size, else text */
+  struct check_group *groups; /* by operation in the order of enum row_op, alone and at once, then by value: numbers by
+                                size, else text */
   size_t n_groups;
 };
 

@@ -72,7 +72,8 @@ int fit_constants_read(struct json_doc *constants, const char *device, const cha
 int fit_write(FILE *out, const struct fit_source *source, const struct json_doc *constants,
               const struct warning_sink *warnings, struct err *err);
 
-/* Whether row i of file f takes part: not skipped, and meant for the device. */
+/* Whether row i of file f takes part: not skipped, meant for the device, and of what the models take from rows: not of
+ * several groups at once, uneven exchanges and barriers. */
 bool fit_uses(const struct fit_source *source, const struct fit_rows *rows, size_t f, size_t i);
 
 #endif

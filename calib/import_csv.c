@@ -26,6 +26,7 @@ enum role {
   ROLE_RANKS,
   ROLE_NODES,
   ROLE_BYTES,
+  ROLE_GROUPS,
   ROLE_TIME_S,
   ROLE_DEVICE,
   ROLE_LIBRARY,
@@ -44,9 +45,9 @@ enum role {
 #define OUTPUT_ROLES (ROLE_CHECK + 1)
 
 static const char *const role_names[ROLES] = {
-    "op",    "dtype", "causal", "batch",       "seqlen",      "heads",   "kv_heads", "head_dim", "m",
-    "n",     "k",     "ranks",  "nodes",       "bytes",       "time_s",  "device",   "library",  "source",
-    "check", "kind",  "pass",   "head_dim_qk", "head_dim_vo", "time_ms", "time_us",  "time_ns",  "tflops",
+    "op",   "dtype", "causal",      "batch",       "seqlen",  "heads",   "kv_heads", "head_dim", "m",      "n",
+    "k",    "ranks", "nodes",       "bytes",       "groups",  "time_s",  "device",   "library",  "source", "check",
+    "kind", "pass",  "head_dim_qk", "head_dim_vo", "time_ms", "time_us", "time_ns",  "tflops",
 };
 static const struct {
   const char *name;
@@ -196,6 +197,8 @@ static const char *shape_problem(const struct input *in, const struct converted 
   for (int k = 0; columns[k]; k++) {
     const char *text = output_text(in, c, find_role(columns[k]));
     int64_t v = row_integer(text);
+    if (row_shape_is_optional(row_op_class(c->op), k) && !*text)
+      continue;
     if (strcmp(columns[k], "causal") == 0 && v != 0 && v != 1)
       return "the mask is unknown ('causal' is neither 0 nor 1)";
     if (strcmp(columns[k], "head_dim") == 0 && v < 1)
@@ -289,13 +292,15 @@ static bool is_used(const struct input *in, const struct converted *rows, size_t
     return true;
   bool is_shape = role < ROLE_TIME_S;
   for (size_t i = 0; i < n; i++) {
-    const char *const *columns = row_shape_columns(row_op_class(rows[i].op));
+    const enum row_class class = row_op_class(rows[i].op);
+    const char *const *columns = row_shape_columns(class);
     if (!is_shape && *output_text(in, &rows[i], role))
       return true;
     if (role == ROLE_CHECK && rows[i].from_flops)
       return true;
     for (int k = 0; is_shape && columns[k]; k++)
-      if (strcmp(columns[k], role_names[role]) == 0)
+      if (strcmp(columns[k], role_names[role]) == 0 &&
+          (!row_shape_is_optional(class, k) || *output_text(in, &rows[i], role)))
         return true;
   }
   return false;

@@ -39,6 +39,8 @@ static const struct {
     [ROW_OP_REDUCE_SCATTER] = {"reduce_scatter", ROW_COLLECTIVE},
     [ROW_OP_ALL_TO_ALL] = {"all_to_all", ROW_COLLECTIVE},
     [ROW_OP_SEND_RECV] = {"send_recv", ROW_COLLECTIVE},
+    [ROW_OP_ALL_TO_ALL_UNEVEN] = {"all_to_all_uneven", ROW_COLLECTIVE},
+    [ROW_OP_BARRIER] = {"barrier", ROW_COLLECTIVE},
     [ROW_OP_BROADCAST] = {"broadcast", ROW_COLLECTIVE},
     [ROW_OP_REDUCE] = {"reduce", ROW_COLLECTIVE},
     [ROW_OP_GATHER] = {"gather", ROW_COLLECTIVE},
@@ -48,7 +50,7 @@ static const struct {
 static const char *const attention_columns[] = {"causal", "batch", "seqlen", "heads", "kv_heads", "head_dim", NULL};
 static const char *const gemm_columns[] = {"m", "n", "k", NULL};
 static const char *const memory_columns[] = {"m", "n", NULL};
-static const char *const collective_columns[] = {"ranks", "nodes", "bytes", NULL};
+static const char *const collective_columns[] = {"ranks", "nodes", "bytes", "groups", NULL};
 static const char *const *const class_columns[] = {
     [ROW_ATTENTION] = attention_columns,
     [ROW_GEMM] = gemm_columns,
@@ -62,7 +64,7 @@ static const int64_t class_limits[CLASSES][ROW_SHAPE_MAX] = {
     [ROW_ATTENTION] = {1, 1 << 20, 1 << 28, 1 << 12, 1 << 12, 1 << 12},
     [ROW_GEMM] = {INT32_MAX, INT32_MAX, INT32_MAX},
     [ROW_MEMORY] = {INT32_MAX, INT32_MAX},
-    [ROW_COLLECTIVE] = {1 << 24, 1 << 24, INT64_C(1) << 50},
+    [ROW_COLLECTIVE] = {1 << 24, 1 << 24, INT64_C(1) << 50, 1 << 24},
 };
 
 const char *row_op_name(enum row_op op) {
@@ -81,6 +83,10 @@ const char *row_class_name(enum row_class class) {
   return names[class];
 }
 
+bool row_is_at_once(const struct row *row) {
+  return row_op_class(row->op) == ROW_COLLECTIVE && row->shape[SHAPE_GROUPS] > 1;
+}
+
 int64_t row_varlen_length(int64_t seqlen, int64_t batch, int64_t i) { return ceil_div(seqlen * (i + 1), batch); }
 
 enum row_op row_op_find(const char *name) {
@@ -94,6 +100,8 @@ const char *const *row_shape_columns(enum row_class class) {
   ASSERT((unsigned)class < CLASSES);
   return class_columns[class];
 }
+
+bool row_shape_is_optional(enum row_class class, int k) { return class == ROW_COLLECTIVE && k == SHAPE_GROUPS; }
 
 void row_op_list(char *buf, size_t size) {
   size_t n = 0;
@@ -165,11 +173,19 @@ static int check_shape(const struct table *t, size_t i, const struct row *row, s
   return 0;
 }
 
+static bool may_be_zero(enum row_op op, int k) {
+  return (row_op_class(op) == ROW_ATTENTION && k == SHAPE_CAUSAL) || (op == ROW_OP_BARRIER && k == SHAPE_BYTES);
+}
+
 static int read_shape(const struct table *t, size_t i, const struct places *p, struct row *row, struct err *err) {
   enum row_class class = row_op_class(row->op);
   for (int k = 0; class_columns[class][k]; k++) {
     const char *name = class_columns[class][k], *text = table_field(t, i, p->shape[class][k]);
-    int64_t least = class == ROW_ATTENTION && k == SHAPE_CAUSAL ? 0 : 1, most = class_limits[class][k];
+    const int64_t least = may_be_zero(row->op, k) ? 0 : 1, most = class_limits[class][k];
+    if (row_shape_is_optional(class, k) && !*text) {
+      row->shape[k] = 1;
+      continue;
+    }
     if (p->shape[class][k] < 0)
       return table_error(t, i, err, "no column '%s', which %s rows need", name, row_op_name(row->op));
     row->shape[k] = row_integer(text);

@@ -8,8 +8,9 @@
  *   gemm, gemm_wgrad (added in fp32 to what is there; k are tokens): m,n,k
  *   rmsnorm, rmsnorm_backward, layernorm, layernorm_backward, residual, swiglu, swiglu_backward, gelu, gelu_backward,
  *     modulate, permute, bias_backward, permute_add, adamw: m,n (rows, width of the output)
- *   all_reduce, all_gather, reduce_scatter, all_to_all, send_recv, broadcast, reduce, gather, scatter:
- *     ranks,nodes,bytes
+ *   all_reduce, all_gather, reduce_scatter, all_to_all, all_to_all_uneven (bytes: what the busiest rank receives),
+ *   send_recv, barrier (bytes 0), broadcast, reduce, gather, scatter: ranks,nodes,bytes and, if there is such a column,
+ *     groups: how many disjoint groups of so many ranks ran the collective at once (1 where it is empty)
  * Further columns (device, library, source, check, ...) are kept as text. A file may mix operations;
  * the columns that an operation does not use stay empty in its rows. */
 #ifndef CALIB_ROWS_H
@@ -49,6 +50,8 @@ enum row_op {
   ROW_OP_REDUCE_SCATTER,
   ROW_OP_ALL_TO_ALL,
   ROW_OP_SEND_RECV,
+  ROW_OP_ALL_TO_ALL_UNEVEN,
+  ROW_OP_BARRIER,
   ROW_OP_BROADCAST,
   ROW_OP_REDUCE,
   ROW_OP_GATHER,
@@ -60,7 +63,7 @@ enum row_op {
 enum { SHAPE_CAUSAL, SHAPE_BATCH, SHAPE_SEQLEN, SHAPE_HEADS, SHAPE_KV_HEADS, SHAPE_HEAD_DIM };
 enum { SHAPE_M, SHAPE_N, SHAPE_K };
 enum { SHAPE_ROWS, SHAPE_HIDDEN };
-enum { SHAPE_RANKS, SHAPE_NODES, SHAPE_BYTES };
+enum { SHAPE_RANKS, SHAPE_NODES, SHAPE_BYTES, SHAPE_GROUPS };
 #define ROW_SHAPE_MAX 6
 
 struct row {
@@ -81,6 +84,9 @@ int rows_read(struct rows *rows, const char *path, struct err *err);
 int rows_parse(struct rows *rows, const char *path, const char *text, struct err *err);
 void rows_release(struct rows *rows);
 
+/* Whether several groups ran the row's collective at once. */
+bool row_is_at_once(const struct row *row);
+
 /* Length of the i-th (from 0) of the `batch` sequences of a varlen row. */
 int64_t row_varlen_length(int64_t seqlen, int64_t batch, int64_t i);
 
@@ -91,6 +97,8 @@ const char *row_class_name(enum row_class class); /* "attention", "gemm", "memor
 enum row_op row_op_find(const char *name);
 /* NULL-terminated names of the shape columns of a class, in the order of row.shape. */
 const char *const *row_shape_columns(enum row_class class);
+/* Whether rows may lack the k-th of them, which then is 1. */
+bool row_shape_is_optional(enum row_class class, int k);
 /* "a, b, c": all operations. */
 void row_op_list(char *buf, size_t size);
 

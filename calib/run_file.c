@@ -119,13 +119,16 @@ static void put_number(FILE *out, double v, const char *format) {
 }
 
 int run_file_append(struct run_file *f, const struct run_row *row, struct err *err) {
-  char *text = NULL, date[32];
+  char *text = NULL, date[32], source[80] = RUN_SOURCE " " DCPSIM_VERSION;
   size_t n;
   struct tm utc;
   const time_t now = time(NULL);
   FILE *out = text_stream_begin(&text, &n);
   ASSERT(row_op_class(row->op) == f->class);
   strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+  if (row->ranks_per_node)
+    snprintf(source + strlen(source), sizeof source - strlen(source), " --ranks-per-node %lld",
+             (long long)row->ranks_per_node);
   fprintf(out, "%s,%s,", row_op_name(row->op), row->dtype);
   for (int i = 0; row_shape_columns(f->class)[i]; i++)
     fprintf(out, "%lld,", (long long)row->shape[i]);
@@ -138,7 +141,7 @@ int run_file_append(struct run_file *f, const struct run_row *row, struct err *e
                                 row->machine->library,
                                 row->machine->clocks,
                                 date,
-                                RUN_SOURCE " " DCPSIM_VERSION,
+                                source,
                                 row->check};
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
     fputc(',', out);

@@ -21,7 +21,8 @@ struct run_row {
   const int64_t *shape;
   struct repeats_summary summary;
   const struct machine *machine;
-  const char *check; /* "exact", or the error of the check */
+  int64_t ranks_per_node; /* as --ranks-per-node says, which `source` then tells; 0: nodes are hosts */
+  const char *check;      /* "exact", or the error of the check */
 };
 
 /* Opens or makes DIR/CLASS.csv. *repaired (may be NULL): whether a torn line was cut off. A file with other columns,

@@ -4,13 +4,14 @@
 #include <string.h>
 
 #include "calib/measured_op.h"
+#include "calib/placement.h"
 #include "sim/base/units.h"
 
 #define AXIS_PLACES 40
 #define CPU_FLOPS_MAX 1e10 /* of one call: about a second */
 
 static bool is_measurable(enum row_op op) {
-  return measured_op_find(op) || (row_op_class(op) == ROW_COLLECTIVE && op <= ROW_OP_SEND_RECV);
+  return measured_op_find(op) || (row_op_class(op) == ROW_COLLECTIVE && op <= ROW_OP_BARRIER);
 }
 
 static int unknown_op(const char *name, struct err *err) {
@@ -262,18 +263,31 @@ static void add_memory(struct candidates *c, const struct grid *g) {
             (const int64_t[ROW_SHAPE_MAX]){g->tokens.v[i], g->memory_dims.v[d]});
 }
 
-/* Sizes of which every rank has a whole number of elements. Nodes are known when the processes have met. */
+/* Sizes of which every rank has a whole number of elements, an odd one of an uneven exchange of their halves. */
+static void add_collective(struct candidates *c, enum row_op op, const struct placement *p,
+                           const struct plan_axis *sizes) {
+  const int64_t part = p->ranks * c->options->element_bytes * (op == ROW_OP_ALL_TO_ALL_UNEVEN ? 2 : 1);
+  const int finer = p->groups > 1; /* the models take rows of a group alone: these first */
+  if (op == ROW_OP_BARRIER) {
+    add(c, op, finer, (const int64_t[ROW_SHAPE_MAX]){p->ranks, p->nodes, 0, p->groups});
+    return;
+  }
+  for (int i = 0; i < sizes->n; i++)
+    if (sizes->v[i] % part == 0)
+      add(c, op, axis_level(i, sizes->n) + finer,
+          (const int64_t[ROW_SHAPE_MAX]){p->ranks, p->nodes, sizes->v[i], p->groups});
+}
+
 static void add_collectives(struct candidates *c) {
   const struct plan_options *o = c->options;
   const int64_t most = o->max_bytes ? o->max_bytes : INT64_C(1) << (o->is_gpu ? 30 : 24);
   const struct plan_axis sizes = geometric(8, most, 2);
-  for (int op = ROW_OP_ALL_REDUCE; op <= ROW_OP_SEND_RECV; op++)
-    for (int64_t ranks = 2; ranks <= o->ranks; ranks *= 2)
-      for (int i = 0; i < sizes.n; i++) {
-        const int64_t bytes = sizes.v[i];
-        if (bytes % (ranks * o->element_bytes) == 0)
-          add(c, (enum row_op)op, axis_level(i, sizes.n), (const int64_t[ROW_SHAPE_MAX]){ranks, 1, bytes});
-      }
+  struct placements placements;
+  placements_make(&placements, o->nodes, o->ranks_per_node);
+  for (int op = ROW_OP_ALL_REDUCE; op <= ROW_OP_BARRIER; op++)
+    for (size_t i = 0; i < placements.n; i++)
+      add_collective(c, (enum row_op)op, &placements.v[i], &sizes);
+  placements_release(&placements);
 }
 
 /* ---- Order ---- */

@@ -20,7 +20,7 @@ struct plan_options {
   const struct transformer *model; /* shapes of this model, or NULL: a usual grid */
   int64_t max_tokens;              /* of one micro-batch on one rank; 0: 32768 on a GPU, else 2048 */
   bool ops[ROW_OPS];               /* which operations */
-  int ranks;                       /* collectives: groups of 2, 4, ... of them; 1: none */
+  int nodes, ranks_per_node;       /* collectives: their placements (placement.h); 1 and 1: none */
   int64_t memory_bytes;            /* of all arrays of a shape; 0: no limit */
   int64_t element_bytes;
   int64_t max_bytes; /* of a collective; 0: 2^30 on a GPU, else 2^24 */

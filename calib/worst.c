@@ -53,7 +53,8 @@ void worst_table(FILE *out, const struct worst *w) {
     fprintf(out, "%-27s %12.3f %12.3f %+8.2f ", row_op_name(row->op), 1e6 * row->time_s, 1e6 * worst->predicted_s,
             100 * worst->rel_error);
     for (int c = 0; columns[c]; c++)
-      fprintf(out, " %s %" PRId64, columns[c], row->shape[c]);
+      if (!row_shape_is_optional(row_op_class(row->op), c) || row->shape[c] != 1)
+        fprintf(out, " %s %" PRId64, columns[c], row->shape[c]);
     fprintf(out, " %s\n", row->dtype);
   }
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kernels/communicator_table.h"
+#include "sim/base/units.h"
 
 static const struct communicator_kind *const kinds[] = {&communicator_mpi, &communicator_nccl, &communicator_self};
 enum { KINDS = sizeof kinds / sizeof *kinds };
@@ -53,26 +54,36 @@ void communicator_list(FILE *out) {
 void communicator_close(struct communicator *world) {
   if (!world)
     return;
-  for (int i = 0; i < COMMUNICATOR_MAX_GROUPS; i++)
-    if (world->groups[i])
-      world->groups[i]->kind->close(world->groups[i]);
+  for (size_t i = 0; i < world->n_groups; i++)
+    world->groups[i].members->kind->close(world->groups[i].members);
+  free(world->groups);
   world->kind->close(world);
 }
 
-int communicator_group(struct communicator *world, int ranks, struct communicator **out, struct err *err) {
-  int log2 = 0;
-  while (log2 + 1 < COMMUNICATOR_MAX_GROUPS && 1 << log2 < ranks)
-    log2++;
+struct rank_set rank_set_of(int rank, int ranks, int stride) {
+  const int block = ranks * stride;
+  return (struct rank_set){.first = rank / block * block + rank % stride, .ranks = ranks, .stride = stride};
+}
+
+int communicator_group(struct communicator *world, int ranks, int stride, struct communicator **out, struct err *err) {
+  ASSERT(ranks >= 1 && stride >= 1);
+  const struct rank_set set = rank_set_of(world->rank, ranks, stride);
   *out = world;
-  if (ranks == world->ranks)
+  if (ranks == world->ranks && stride == 1)
     return 0;
-  ASSERT(1 << log2 == ranks && ranks < world->ranks);
-  if (world->rank / ranks * ranks + ranks > world->ranks)
-    return err_set(err, "communicator %s: rank %d is in no aligned group of %d, as there are only %d ranks",
-                   world->kind->name, world->rank, ranks, world->ranks);
-  if (!world->groups[log2] && world->kind->split(world, ranks, &world->groups[log2], err))
+  if (set.first + (ranks - 1) * stride >= world->ranks)
+    return err_set(err, "communicator %s: rank %d is in no aligned group of %d, %d apart, as there are only %d ranks",
+                   world->kind->name, world->rank, ranks, stride, world->ranks);
+  for (size_t i = 0; i < world->n_groups; i++)
+    if (world->groups[i].set.ranks == ranks && world->groups[i].set.stride == stride) {
+      *out = world->groups[i].members;
+      return 0;
+    }
+  struct communicator_group made = {.set = set};
+  if (world->kind->split(world, &set, &made.members, err))
     return -1;
-  *out = world->groups[log2];
+  VEC_PUSH(world->groups, world->n_groups, world->groups_cap, made);
+  *out = made.members;
   return 0;
 }
 

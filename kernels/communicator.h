@@ -35,6 +35,16 @@ struct communicator_call {
   const int64_t *send_counts, *recv_counts;
 };
 
+/* Ranks first, first + stride, ...: `ranks` of them. */
+struct rank_set {
+  int first, ranks, stride;
+};
+
+/* The set of `ranks` ranks, `stride` apart, that `rank` is in. Ranks are cut, from 0 on, into blocks of ranks * stride;
+ * those of a block that are equal modulo `stride` are a set. stride 1: aligned blocks. With g ranks on each node,
+ * stride g: one rank a node; g / k: k ranks a node. */
+struct rank_set rank_set_of(int rank, int ranks, int stride);
+
 struct communicator;
 
 /* One row. */
@@ -42,18 +52,22 @@ struct communicator_kind {
   const char *name;
   int (*open)(struct communicator **out, struct device *device, struct err *err);
   void (*close)(struct communicator *c);
-  int (*split)(struct communicator *c, int ranks, struct communicator **out, struct err *err);
+  int (*split)(struct communicator *c, const struct rank_set *set, struct communicator **out, struct err *err);
   int (*run)(struct communicator *c, const struct communicator_call *call, struct err *err);
 };
 
-enum { COMMUNICATOR_MAX_GROUPS = 20 };
+struct communicator_group {
+  struct rank_set set; /* in the world */
+  struct communicator *members;
+};
 
 /* The part that all kinds share; a kind's own struct begins with it. */
 struct communicator {
   const struct communicator_kind *kind;
   struct device *device;
   int rank, ranks;
-  struct communicator *groups[COMMUNICATOR_MAX_GROUPS]; /* by log2 of their ranks, once made */
+  struct communicator_group *groups; /* of a world: those made so far */
+  size_t n_groups, groups_cap;
 };
 
 /* `kind`: a row's name, or NULL: "self" for a process that no mpirun started, else "nccl" or "mpi" by the device.
@@ -62,10 +76,9 @@ int communicator_open(struct communicator **out, const char *kind, struct device
 void communicator_close(struct communicator *world); /* its groups, too; NULL is fine */
 void communicator_list(FILE *out);
 
-/* The aligned block of `ranks` (a power of two <= the world's) ranks that this rank is in: ranks first, first + 1, ...
- * with first a multiple of `ranks`, which it divides. Made at its first use, by all its members together, and kept;
- * `world` owns it. ranks = world->ranks gives world itself. */
-int communicator_group(struct communicator *world, int ranks, struct communicator **out, struct err *err);
+/* The group of rank_set_of(world->rank, ranks, stride); an error if the world ends within that set. Made at its first
+ * use, by all its members together, and kept; `world` owns it. ranks = world->ranks gives world itself. */
+int communicator_group(struct communicator *world, int ranks, int stride, struct communicator **out, struct err *err);
 
 int communicator_run(struct communicator *c, const struct communicator_call *call, struct err *err);
 

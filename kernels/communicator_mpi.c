@@ -65,21 +65,21 @@ static void mpi_close(struct communicator *c) {
 }
 
 /* Only the members of the group take part. */
-static int mpi_split(struct communicator *c, int ranks, struct communicator **out, struct err *err) {
+static int mpi_split(struct communicator *c, const struct rank_set *set, struct communicator **out, struct err *err) {
   struct mpi *mpi = (struct mpi *)c;
-  const int first = c->rank / ranks * ranks;
-  int range[1][3] = {{first, first + ranks - 1, 1}};
-  MPI_Group world, block;
+  int range[1][3] = {{set->first, set->first + (set->ranks - 1) * set->stride, set->stride}};
+  MPI_Group world, members;
   MPI_Comm comm;
   if (check(MPI_Comm_group(mpi->comm, &world), err))
-    return err_prefix(err, "communicator mpi: group of %d ranks", ranks);
-  int rc = check(MPI_Group_range_incl(world, 1, range, &block), err);
+    return err_prefix(err, "communicator mpi: group of %d ranks", set->ranks);
+  int rc = check(MPI_Group_range_incl(world, 1, range, &members), err);
   if (rc == 0) {
-    rc = check(MPI_Comm_create_group(mpi->comm, block, ranks, &comm), err);
-    MPI_Group_free(&block);
+    rc = check(MPI_Comm_create_group(mpi->comm, members, set->ranks, &comm), err);
+    MPI_Group_free(&members);
   }
   MPI_Group_free(&world);
-  return rc ? err_prefix(err, "communicator mpi: group of %d ranks", ranks) : wrap(out, c->device, comm, false, err);
+  return rc ? err_prefix(err, "communicator mpi: group of %d ranks", set->ranks)
+            : wrap(out, c->device, comm, false, err);
 }
 
 static int uneven_all_to_all(struct mpi *mpi, const struct communicator_call *call, MPI_Datatype type) {
@@ -150,8 +150,8 @@ static int mpi_open(struct communicator **out, struct device *device, struct err
 
 static void mpi_close(struct communicator *c) { (void)c; }
 
-static int mpi_split(struct communicator *c, int ranks, struct communicator **out, struct err *err) {
-  (void)ranks, (void)out;
+static int mpi_split(struct communicator *c, const struct rank_set *set, struct communicator **out, struct err *err) {
+  (void)set, (void)out;
   return mpi_open(NULL, c->device, err);
 }
 

@@ -103,10 +103,10 @@ static void nccl_close(struct communicator *c) {
   free(nccl);
 }
 
-static int nccl_split(struct communicator *c, int ranks, struct communicator **out, struct err *err) {
+static int nccl_split(struct communicator *c, const struct rank_set *set, struct communicator **out, struct err *err) {
   struct nccl *nccl = (struct nccl *)c;
   struct communicator *mpi;
-  return communicator_mpi.split(nccl->mpi, ranks, &mpi, err) ? -1 : join(out, c->device, mpi, err);
+  return communicator_mpi.split(nccl->mpi, set, &mpi, err) ? -1 : join(out, c->device, mpi, err);
 }
 
 /* One message to and one from each rank, as a group so that none waits for another. */

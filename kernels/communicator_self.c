@@ -15,8 +15,8 @@ static int self_open(struct communicator **out, struct device *device, struct er
 
 static void self_close(struct communicator *c) { free(c); }
 
-static int self_split(struct communicator *c, int ranks, struct communicator **out, struct err *err) {
-  (void)c, (void)ranks, (void)out, (void)err;
+static int self_split(struct communicator *c, const struct rank_set *set, struct communicator **out, struct err *err) {
+  (void)c, (void)set, (void)out, (void)err;
   ASSERT(!"a group smaller than one");
   return -1;
 }

@@ -17,7 +17,7 @@
 #define AXIS_MAX 128
 #define ATTENTION_TABLES_MAX 16
 #define IN_STEP_MAX 8
-#define COLLECTIVE_CURVES_MAX 64
+#define COLLECTIVE_CURVES_MAX 512
 
 struct axis {
   int n;

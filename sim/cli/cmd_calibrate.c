@@ -139,6 +139,8 @@ static void check_json(FILE *out, const struct check *check, const struct params
     const struct check_group *g = &check->groups[i];
     json_begin_object(&w);
     json_key_str(&w, "op", row_op_name(g->op));
+    if (g->at_once)
+      json_key_bool(&w, "at_once", true);
     if (g->value)
       json_key_str(&w, "value", g->value);
     json_key_int(&w, "rows", (int64_t)g->rows);
@@ -162,18 +164,25 @@ static const char *shown_value(const struct check_group *g) { return *g->value ?
 
 static void check_table(FILE *out, const struct check *check, const struct params *params, const char *by) {
   int width = by ? (int)strlen(by) : 0; /* of the column of values */
-  for (size_t i = 0; by && i < check->n_groups; i++)
-    width = (int)int64_max(width, (int64_t)strlen(shown_value(&check->groups[i])));
+  int name_width = 27;
+  char name[64];
+  for (size_t i = 0; i < check->n_groups; i++) {
+    if (by)
+      width = (int)int64_max(width, (int64_t)strlen(shown_value(&check->groups[i])));
+    if (check->groups[i].at_once)
+      name_width = 33; /* all_to_all_uneven, groups at once */
+  }
   fprintf(out, "parameters %s (sha256 %.12s), %zu rows", params_name(params), params_sha256(params), check->rows);
   if (check->rows_left_out)
     fprintf(out, ", %zu not predicted", check->rows_left_out);
-  fprintf(out, "\n\nerror: |predicted - measured| / measured, %%\n%-27s ", "operation");
+  fprintf(out, "\n\nerror: |predicted - measured| / measured, %%\n%-*s ", name_width, "operation");
   if (by)
     fprintf(out, "%-*s ", width, by);
   fprintf(out, "%8s %8s %8s %8s %8s\n", "rows", "median", "p90", "max", "mean");
   for (size_t i = 0; i < check->n_groups; i++) {
     const struct check_group *g = &check->groups[i];
-    fprintf(out, "%-27s ", row_op_name(g->op));
+    snprintf(name, sizeof name, "%s%s", row_op_name(g->op), g->at_once ? ", groups at once" : "");
+    fprintf(out, "%-*s ", name_width, name);
     if (by)
       fprintf(out, "%-*s ", width, shown_value(g));
     fprintf(out, "%8zu %8.2f %8.2f %8.2f %8.2f\n", g->rows, 100 * g->median, 100 * g->p90, 100 * g->max, 100 * g->mean);
@@ -286,7 +295,9 @@ static void help_check(FILE *out) {
       "  --cluster NAME  ports of the network that collectives ran on (default: 8 GPUs per node of the parameters'\n"
       "                  GPU, as in h200_8x1)\n\n"
       "Attention forward rows that name a library or device are compared with the training kernel, others with what\n"
-      "the shipped tables measured (causal: the write of keys and values into a cache included).\n");
+      "the shipped tables measured (causal: the write of keys and values into a cache included). Collectives of\n"
+      "several groups at once (column groups) are predicted as if each rank had ports of its own and all shared the\n"
+      "core: their error says whether that holds on the network measured.\n");
 }
 
 /* ---- arguments ---- */

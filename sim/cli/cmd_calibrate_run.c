@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "calib/calibration.h"
+#include "calib/placement.h"
 #include "sim/base/json.h"
 #include "sim/base/output.h"
 #include "sim/base/progress.h"
@@ -22,7 +23,7 @@
 
 struct arguments {
   const char *device, *model, *out, *ops;
-  int64_t max_tokens;
+  int64_t max_tokens, ranks_per_node;
   double budget_s, confidence_frac, shape_limit_s;
   bool warm, json, help;
 };
@@ -64,9 +65,35 @@ static const char *ending(const struct calibration *c) {
   return c->out_of_budget ? "budget spent" : "complete";
 }
 
+/* Sizes of the groups that were measured, by the nodes they are on. */
+static void print_placements(FILE *out, const struct calibration *c) {
+  struct placements all;
+  int nodes = 0;
+  bool at_once = false;
+  placements_make(&all, c->nodes, c->ranks_per_node);
+  for (size_t i = 0; i < all.n; i++)
+    at_once = at_once || all.v[i].groups > 1;
+  fprintf(out, "%d node%s of %d rank%s%s", c->nodes, c->nodes == 1 ? "" : "s", c->ranks_per_node,
+          c->ranks_per_node == 1 ? "" : "s", at_once ? "; each group alone, and all disjoint ones at once" : "");
+  for (size_t i = 0; i < all.n; i++) {
+    const struct placement *p = &all.v[i];
+    if (p->groups > 1)
+      continue;
+    if (p->nodes == nodes)
+      fprintf(out, ", %d", p->ranks);
+    else
+      fprintf(out, "\n  on %d node%s: groups of %d", p->nodes, p->nodes == 1 ? "" : "s", p->ranks);
+    nodes = p->nodes;
+  }
+  fprintf(out, "\n\n");
+  placements_release(&all);
+}
+
 static void print_table(FILE *out, const struct calibration *c, const struct arguments *a) {
   fprintf(out, "%s: %zu of %zu shapes in %.1f s, %s; rows in %s\n\n", a->device, c->measured + c->had, c->planned,
           c->time_s, ending(c), a->out);
+  if (c->nodes * c->ranks_per_node > 1)
+    print_placements(out, c);
   fprintf(out, "%-26s %8s %8s %8s %8s %8s %10s\n", "operation", "planned", "measured", "had", "refused", "spread %",
           "check");
   for (int op = 0; op < ROW_OPS; op++) {
@@ -93,6 +120,8 @@ static void print_json(FILE *out, const struct calibration *c, const struct argu
   json_key_str(&w, "device", a->device);
   json_key_str(&w, "out", a->out);
   json_key_str(&w, "ending", ending(c));
+  json_key_int(&w, "nodes", c->nodes);
+  json_key_int(&w, "ranks_per_node", c->ranks_per_node);
   json_key_int(&w, "planned", (int64_t)c->planned);
   json_key_int(&w, "measured", (int64_t)c->measured);
   json_key_int(&w, "had", (int64_t)c->had);
@@ -157,6 +186,7 @@ static int run(const struct arguments *a, struct err *err) {
       .ops = a->ops,
       .model = a->model ? &model : NULL,
       .max_tokens = a->max_tokens,
+      .ranks_per_node = a->ranks_per_node,
       .budget_s = a->budget_s,
       .measure = {.confidence_frac = a->confidence_frac, .shape_limit_s = a->shape_limit_s, .stop = &stop},
       .warm = a->warm,
@@ -164,6 +194,7 @@ static int run(const struct arguments *a, struct err *err) {
       .progress = show_progress,
       .progress_to = &bar};
   const bool is_cpu = strcmp(a->device, "cpu") == 0;
+  bool gave_up = false;
   int rc = -1;
   if (options.budget_s == 0)
     options.budget_s = is_cpu ? CPU_BUDGET_S : GPU_BUDGET_S;
@@ -176,6 +207,7 @@ static int run(const struct arguments *a, struct err *err) {
     goto out;
   stop_on_signal();
   rc = calibration_run(&result, device, world, &options, err);
+  gave_up = rc && world->ranks > 1;
   if (bar.total > 0)
     progress_finish(&bar);
   if (rc == 0 && world->rank == 0)
@@ -183,6 +215,8 @@ static int run(const struct arguments *a, struct err *err) {
   if (rc == 0 && result.stopped && world->rank == 0)
     rc = err_set(err, "stopped; the rows so far are kept, and the same command goes on from there");
 out:
+  if (gave_up) /* other ranks may wait for this one, and closing would wait for them: its exit makes mpirun end them */
+    return rc;
   communicator_close(world);
   device_close(device);
   return rc;
@@ -197,6 +231,8 @@ static void help(FILE *out) {
       "collective.csv (several processes), for `calibrate fit` and `calibrate check`. Each kernel is first compared\n"
       "with its reference in double precision on a small shape, each collective with exact numbers: rows of one that\n"
       "computes wrong are not written. Shapes come coarse to fine, so that a run that ends early covers everything.\n"
+      "Several processes measure groups of them as they lie over nodes: 1, 2, 4, ... and all nodes, with 1, 2, 4, ...\n"
+      "and all ranks of each; one such group alone, and all at once (column groups). The ranks of a host are a node.\n"
       "Run again to go on: shapes that DIR has from this device are not measured again. Ctrl-C ends cleanly; a kill\n"
       "loses at most the row in flight.\n\n"
       "  -o, --output DIR   folder of the rows, made if it is not there (required)\n"
@@ -206,6 +242,8 @@ static void help(FILE *out) {
       "  --max-tokens N     tokens of a micro-batch on one rank, at most (default: cpu 2048, cuda 32768)\n"
       "  --ops LIST         operations, or classes attention, gemm, memory, collective, with commas (default: all\n"
       "                     kernels; under mpirun all collectives)\n"
+      "  --ranks-per-node N every N ranks that follow each other are a node (default: those of one host), for hosts\n"
+      "                     that share a name, and for tests: on one host it says nothing of a network\n"
       "  --budget-s N       begin no shape after so many seconds (default: cpu %d, cuda %d)\n"
       "  --confidence F     repeat until half the 95 %% interval of the median is this fraction of it\n"
       "                     (default: cpu %g, cuda %g)\n"
@@ -224,6 +262,7 @@ static const struct option options[] = {
     {"model", required_argument, NULL, 'm'},
     {"max-tokens", required_argument, NULL, 't'},
     {"ops", required_argument, NULL, 'p'},
+    {"ranks-per-node", required_argument, NULL, 'r'},
     {"budget-s", required_argument, NULL, 'b'},
     {"confidence", required_argument, NULL, 'c'},
     {"shape-limit-s", required_argument, NULL, 'l'},
@@ -247,6 +286,11 @@ static int set_option(struct arguments *a, int code, struct err *err) {
     if (a->max_tokens >= 64 && a->max_tokens <= 1 << 22)
       return 0;
     return err_usage(err, "--max-tokens must be an integer from 64 to %d, got '%s'", 1 << 22, optarg);
+  case 'r':
+    a->ranks_per_node = row_integer(optarg);
+    if (a->ranks_per_node >= 1 && a->ranks_per_node <= 1 << 16)
+      return 0;
+    return err_usage(err, "--ranks-per-node must be an integer from 1 to %d, got '%s'", 1 << 16, optarg);
   case 'b':
     return positive("--budget-s", optarg, 1e6, &a->budget_s, err);
   case 'c':

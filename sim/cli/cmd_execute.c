@@ -251,7 +251,8 @@ static int open_single(struct execution *x, struct err *err) {
   struct execute_options options = x->request->options;
   struct communicator *alone;
   options.zero = 0;
-  return communicator_group(x->world, 1, &alone, err) || executor_open(&x->single, &x->plan.model, &options, alone, err)
+  return communicator_group(x->world, 1, 1, &alone, err) ||
+                 executor_open(&x->single, &x->plan.model, &options, alone, err)
              ? -1
              : 0;
 }

@@ -188,7 +188,7 @@ static int begin(struct player *p, struct err *err) {
     return err_set(err, "%d ranks do not share the %lld heads and %lld key heads of model '%s' evenly: not played",
                    s->u, (long long)m->heads, (long long)m->kv_heads, m->name);
   s->first_recomputed = m->layers - p->mb->recompute_blocks[0];
-  return communicator_group(p->world, s->u, &s->heads_group, err) || arena_fit(p, lay_out, err) ||
+  return communicator_group(p->world, s->u, 1, &s->heads_group, err) || arena_fit(p, lay_out, err) ||
                  upload_rows(p, err) || attention_1d_upload(p, err)
              ? -1
              : 0;

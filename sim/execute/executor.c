@@ -192,7 +192,7 @@ static int play_micro_batch(struct executor *x, const struct execute_group *g, i
   x->sp = g->sp;
   x->played = 0;
   enter(x, "inputs");
-  if (!x->options.is_virtual && (communicator_group(p->world, g->sp, &p->group, err) || x->actions->begin(p, err)))
+  if (!x->options.is_virtual && (communicator_group(p->world, g->sp, 1, &p->group, err) || x->actions->begin(p, err)))
     return failed(x, "inputs", err);
   return play_program(x, p->mb->program, PLAY_OPS | (last ? PLAY_POSTS : 0), err);
 }

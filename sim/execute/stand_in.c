@@ -21,9 +21,10 @@ static struct stand_in *make(const struct communicator_kind *kind, struct device
   return s;
 }
 
-static int stand_in_split(struct communicator *c, int ranks, struct communicator **out, struct err *err) {
+static int stand_in_split(struct communicator *c, const struct rank_set *set, struct communicator **out,
+                          struct err *err) {
   (void)err;
-  struct stand_in *s = make(c->kind, c->device, c->rank % ranks, ranks);
+  struct stand_in *s = make(c->kind, c->device, (c->rank - set->first) / set->stride, set->ranks);
   s->world = ((struct stand_in *)c)->world;
   *out = &s->c;
   return 0;

@@ -1,6 +1,6 @@
 /* An NCCL whose collectives are MPI's, for devices whose memory is the host's (fake_cuda_driver.c). It stands in for
- * libnccl.so.2. A communicator's ranks must follow
- * each other in the world. Environment: FAKE_NCCL_FAIL=SYMBOL: it fails. */
+ * libnccl.so.2. A communicator's ranks must be equally far apart in the world. Environment: FAKE_NCCL_FAIL=SYMBOL: it
+ * fails. */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -39,6 +39,11 @@ LIBRARY(int, ncclGetUniqueId, struct id *id) {
   const int32_t color = (int32_t)(((uint32_t)getpid() * 64u + (uint32_t)n++) & 0x7fffffff);
   memset(id, 0, sizeof *id);
   memcpy(id->bytes, &color, sizeof color);
+  int started, rank = 0;
+  MPI_Initialized(&started);
+  if (started)
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  memcpy(id->bytes + sizeof color, &(int32_t){rank}, sizeof(int32_t));
   return fails("ncclGetUniqueId");
 }
 
@@ -51,11 +56,18 @@ LIBRARY(int, ncclCommInitRank, void **comm, int ranks, struct id id, int rank) {
   }
   memcpy(&color, id.bytes, sizeof color);
   MPI_Group world, block;
-  int32_t own;
+  int32_t own, second, stride = 1, first;
+  memcpy(&first, id.bytes + sizeof color, sizeof first);
   MPI_Comm_rank(MPI_COMM_WORLD, &own);
+  if (rank == 1) /* so that the first rank knows how far apart they are; a wrong id: they do not meet */
+    MPI_Send(&own, 1, MPI_INT32_T, first, color % 30000, MPI_COMM_WORLD);
+  if (rank == 0 && ranks > 1)
+    MPI_Recv(&second, 1, MPI_INT32_T, MPI_ANY_SOURCE, color % 30000, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  if (ranks > 1)
+    stride = rank == 0 ? second - own : (own - first) / rank;
   MPI_Comm_group(MPI_COMM_WORLD, &world);
-  MPI_Group_range_incl(world, 1, (int[1][3]){{own - rank, own - rank + ranks - 1, 1}}, &block);
-  MPI_Comm_create_group(MPI_COMM_WORLD, block, color % 30000, &c->comm); /* a wrong id: they do not meet */
+  MPI_Group_range_incl(world, 1, (int[1][3]){{first, first + (ranks - 1) * stride, stride}}, &block);
+  MPI_Comm_create_group(MPI_COMM_WORLD, block, color % 30000, &c->comm);
   MPI_Group_free(&block);
   MPI_Group_free(&world);
   MPI_Comm_size(c->comm, &size);

@@ -18,10 +18,12 @@ static float value(int r, int64_t i) { return (float)(1 + (r * 31 + i * 7) % 97)
 
 struct run {
   struct communicator *c;
-  int first; /* rank in the world of the group's rank 0 */
+  struct rank_set set; /* the group's ranks in the world */
   int64_t count;
   float *send, *recv;
 };
+
+static int world_rank(const struct run *r, int rank) { return r->set.first + rank * r->set.stride; }
 
 static void expect(const struct run *r, const char *what, int64_t i, float got, float wanted) {
   checked++;
@@ -50,7 +52,7 @@ static void run(const struct run *r, struct communicator_call call) {
 
 static void fill(const struct run *r, int64_t n) {
   for (int64_t i = 0; i < n; i++) {
-    r->send[i] = value(r->first + r->c->rank, i);
+    r->send[i] = value(world_rank(r, r->c->rank), i);
     r->recv[i] = -1;
   }
 }
@@ -58,7 +60,7 @@ static void fill(const struct run *r, int64_t n) {
 static float sum_of(const struct run *r, int64_t i) {
   float sum = 0;
   for (int rank = 0; rank < r->c->ranks; rank++)
-    sum += value(r->first + rank, i);
+    sum += value(world_rank(r, rank), i);
   return sum;
 }
 
@@ -86,16 +88,16 @@ static void check_moves(const struct run *r) {
   fill(r, ranks * r->count);
   run(r, (struct communicator_call){.op = COMMUNICATOR_ALL_GATHER});
   for (int64_t i = 0; i < ranks * r->count; i++)
-    expect(r, "all_gather", i, r->recv[i], value(r->first + (int)(i / r->count), i % r->count));
+    expect(r, "all_gather", i, r->recv[i], value(world_rank(r, (int)(i / r->count)), i % r->count));
   fill(r, ranks * r->count);
   run(r, (struct communicator_call){.op = COMMUNICATOR_ALL_TO_ALL});
   for (int64_t i = 0; i < ranks * r->count; i++)
-    expect(r, "all_to_all", i, r->recv[i], value(r->first + (int)(i / r->count), rank * r->count + i % r->count));
+    expect(r, "all_to_all", i, r->recv[i], value(world_rank(r, (int)(i / r->count)), rank * r->count + i % r->count));
   for (int shift = 0; shift < ranks; shift++) {
     fill(r, r->count);
     run(r, (struct communicator_call){.op = COMMUNICATOR_SEND_RECV, .shift = shift});
     for (int64_t i = 0; i < r->count; i++)
-      expect(r, "send_recv", i, r->recv[i], value(r->first + (rank - shift + ranks) % ranks, i));
+      expect(r, "send_recv", i, r->recv[i], value(world_rank(r, (rank - shift + ranks) % ranks), i));
   }
 }
 
@@ -117,17 +119,17 @@ static void check_uneven(const struct run *r) {
     for (int to = 0; to < rank; to++)
       at += uneven(from, to, r->count);
     for (int64_t i = 0; i < counts[ranks + from]; i++, place++)
-      expect(r, "uneven all_to_all", place, r->recv[place], value(r->first + from, at + i));
+      expect(r, "uneven all_to_all", place, r->recv[place], value(world_rank(r, from), at + i));
   }
   for (; place < 2 * ranks * r->count; place++)
     expect(r, "uneven all_to_all, beyond", place, r->recv[place], -1);
   free(counts);
 }
 
-static void check_group(struct communicator *c, int first) {
+static void check_group(struct communicator *c, struct rank_set set) {
   static const int64_t counts[] = {1, 3, 1000, 70000};
   for (int i = 0; i < 4; i++) {
-    struct run r = {.c = c, .first = first, .count = counts[i]};
+    struct run r = {.c = c, .set = set, .count = counts[i]};
     r.send = xcalloc((size_t)(2 * c->ranks * r.count), sizeof *r.send);
     r.recv = xcalloc((size_t)(2 * c->ranks * r.count), sizeof *r.recv);
     check_reductions(&r);
@@ -139,25 +141,32 @@ static void check_group(struct communicator *c, int first) {
   }
 }
 
+/* One group of every kind, which is made once; a rank that is in none is told so. */
+static void check_groups(struct communicator *world, int ranks, int stride) {
+  struct err err = {0};
+  struct communicator *group, *again;
+  const struct rank_set set = rank_set_of(world->rank, ranks, stride);
+  if (set.first + (ranks - 1) * stride >= world->ranks) { /* 3 ranks: the last is in no pair */
+    if (communicator_group(world, ranks, stride, &group, &err) == 0 || !strstr(err.msg, "no aligned group"))
+      wrong++;
+    return;
+  }
+  must(communicator_group(world, ranks, stride, &group, &err), &err);
+  must(communicator_group(world, ranks, stride, &again, &err), &err);
+  if (group != again || group->ranks != ranks || set.first + group->rank * stride != world->rank)
+    wrong++;
+  check_group(group, set);
+}
+
 int main(int argc, char **argv) {
   struct err err = {0};
   struct device *device;
-  struct communicator *world, *group, *again;
+  struct communicator *world;
   must(device_open(&device, argc > 2 ? argv[2] : "cpu", 0, &err), &err);
   must(communicator_open(&world, argc > 1 ? argv[1] : NULL, device, &err), &err);
-  for (int ranks = 1; ranks <= world->ranks; ranks *= 2) {
-    if (world->rank / ranks * ranks + ranks > world->ranks) { /* 3 ranks: the last is in no pair */
-      if (communicator_group(world, ranks, &group, &err) == 0 || !strstr(err.msg, "no aligned group"))
-        wrong++;
-      continue;
-    }
-    must(communicator_group(world, ranks, &group, &err), &err);
-    must(communicator_group(world, ranks, &again, &err), &err);
-    if (group != again || group->ranks != ranks || group->rank != world->rank % ranks)
-      wrong++;
-    check_group(group, world->rank / ranks * ranks);
-  }
-  check_group(world, 0);
+  for (int ranks = 1; ranks <= world->ranks; ranks++)
+    for (int stride = 1; ranks * stride <= world->ranks; stride++)
+      check_groups(world, ranks, stride);
   if (world->rank == 0)
     printf("%s: %d ranks, %d numbers checked on rank 0\n", world->kind->name, world->ranks, checked);
   communicator_close(world);

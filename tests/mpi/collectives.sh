@@ -1,5 +1,6 @@
 #!/bin/sh
-# collectives.sh: exact results of every collective alone and under mpirun, and the errors of a wrong choice.
+# collectives.sh: exact results of every collective alone and under mpirun, in groups of equally distant ranks, the errors of
+# a wrong choice, and calibration while a rank gets wrong results.
 set -eu
 check=$(dirname "$DCPSIM")/tests/check_communicator
 dir=$(mktemp -d)
@@ -27,6 +28,46 @@ for n in 1 2 3 4; do
   grep "^nccl: $n ranks, [1-9][0-9]* numbers" "$dir/out"
   [ "$(wc -l <"$dir/out")" -eq 1 ]
 done
+
+# Rank 3 of 2 nodes of 2 ranks gets wrong results: placements in which it takes part give no row, the others all.
+# wrong OP MEASURED LINE...
+wrong() {
+  op=$1
+  measured=$2
+  shift 2
+  ranks 4 "$(dirname "$check")/check_calibration" "$dir/$op" "$op" 3 >"$dir/out"
+  for line; do
+    grep -qxF "$op of $line; no rows of it are written" "$dir/out" || { echo "wanted: $op of $line"; cat "$dir/out"; exit 1; }
+  done
+  [ "$(wc -l <"$dir/out")" -eq $(($# + 1)) ] || { cat "$dir/out"; exit 1; }
+  grep "^$measured measured, [1-9][0-9]* refused" "$dir/out"
+  [ "$(wc -l <"$dir/$op/collective.csv")" -eq $((measured + 1)) ] || { cat "$dir/$op/collective.csv"; exit 1; }
+  if cut -d, -f3,6 "$dir/$op/collective.csv" | sed 1d | grep -v '^2,1$'; then
+    echo "$op: a row of a placement with a wrong result"
+    exit 1
+  fi
+}
+for op in all_reduce all_gather reduce_scatter all_to_all send_recv; do
+  wrong $op 44 '2 ranks on 1 node, several groups at once: rank 3 got a wrong result' \
+    '2 ranks on 2 nodes, several groups at once: rank 3 got a wrong result' '4 ranks on 2 nodes: rank 3 got a wrong result'
+done
+wrong all_to_all_uneven 42 '2 ranks on 1 node, several groups at once: rank 3 got a wrong result' \
+  '2 ranks on 2 nodes, several groups at once: rank 3 got a wrong result' '4 ranks on 2 nodes: rank 3 got a wrong result'
+wrong barrier 0 '2 ranks on 1 node: rank 0 got a wrong result' '2 ranks on 2 nodes: rank 0 got a wrong result' \
+  '2 ranks on 1 node, several groups at once: rank 0 got a wrong result' \
+  '2 ranks on 2 nodes, several groups at once: rank 0 got a wrong result' '4 ranks on 2 nodes: rank 0 got a wrong result'
+
+# A rank that fails does not leave the others waiting: mpirun ends them. A GPU per rank is needed: all take the only one.
+# shellcheck disable=SC2016 # for the inner shell
+LD_LIBRARY_PATH=$(dirname "$check")/fake ranks 2 sh -c '[ "$OMPI_COMM_WORLD_RANK" = 0 ] || export FAKE_NCCL_FAIL=ncclAllReduce
+  OMPI_COMM_WORLD_LOCAL_RANK=0 exec "$0" calibrate run -o "$1" --device cuda --ops all_reduce' "$DCPSIM" "$dir/fails" \
+  >"$dir/out" 2>"$dir/err" && { echo 'a rank failed, and all was well'; exit 1; }
+if grep -q 'built without CUDA kernels' "$dir/err"; then
+  echo 'skipped: a rank that fails (no CUDA kernels)'
+else
+  grep -q 'calibrate run: communicator nccl, rank 1 of 2: all_reduce of .*: ncclAllReduce: internal error' "$dir/err" ||
+    { cat "$dir/err"; exit 1; }
+fi
 
 # refuse MESSAGE COMMAND...: exit status 1 and that line on stderr
 refuse() {

@@ -9,6 +9,7 @@
 
 #include "calib/calibration.h"
 #include "calib/measure_collective.h"
+#include "calib/placement.h"
 #include "calib/run_file.h"
 #include "calib/smooth_fit.h"
 #include "sim/base/units.h"
@@ -25,7 +26,7 @@ Test(calibration, axis_levels) {
 }
 
 static struct plan_options all_ops(int ranks) {
-  struct plan_options o = {.ranks = ranks, .element_bytes = 4};
+  struct plan_options o = {.nodes = 1, .ranks_per_node = ranks, .element_bytes = 4};
   cr_assert(run_plan_ops(o.ops, NULL, ranks, &error) == 0);
   return o;
 }
@@ -87,18 +88,87 @@ Test(calibration, plan_of_a_model) {
 }
 
 Test(calibration, plan_of_collectives) {
-  const struct plan_options o = all_ops(4);
+  struct plan_options o = all_ops(4);
   struct run_plan plan;
+  o.nodes = 2;
   run_plan_make(&plan, &o);
   cr_assert(plan.n > 0);
-  bool ranks[5] = {false};
+  bool ranks[9] = {false}, at_once = false;
   for (size_t i = 0; i < plan.n; i++) {
     const int64_t *s = plan.v[i].shape;
     cr_expect(row_op_class(plan.v[i].op) == ROW_COLLECTIVE && s[SHAPE_BYTES] % (s[SHAPE_RANKS] * 4) == 0);
+    cr_expect((s[SHAPE_BYTES] == 0) == (plan.v[i].op == ROW_OP_BARRIER) && s[SHAPE_GROUPS] >= 1);
     ranks[s[SHAPE_RANKS]] = true;
+    at_once = at_once || s[SHAPE_GROUPS] > 1;
   }
-  cr_expect(ranks[2] && ranks[4] && !ranks[3]);
+  cr_expect(ranks[2] && ranks[4] && ranks[8] && !ranks[3] && at_once);
   run_plan_release(&plan);
+}
+
+/* "ranks/nodes", and "xN" behind it for N groups at once. */
+static void expect_placements(int nodes, int ranks_per_node, const char *expected) {
+  struct placements all;
+  char text[400] = "";
+  placements_make(&all, nodes, ranks_per_node);
+  for (size_t i = 0; i < all.n; i++) {
+    const struct placement *p = &all.v[i];
+    if (p->groups == 1)
+      snprintf(text + strlen(text), sizeof text - strlen(text), "%s%d/%d", i ? " " : "", p->ranks, p->nodes);
+    else
+      snprintf(text + strlen(text), sizeof text - strlen(text), "x%d", p->groups);
+  }
+  cr_expect_str_eq(text, expected, "%d nodes of %d: %s", nodes, ranks_per_node, text);
+  placements_release(&all);
+}
+
+Test(calibration, placements) {
+  expect_placements(1, 1, "");
+  expect_placements(1, 2, "2/1");
+  expect_placements(1, 3, "2/1 3/1"); /* two groups of 2 do not fit */
+  expect_placements(2, 1, "2/2");
+  expect_placements(2, 2, "2/1x2 2/2x2 4/2");
+  expect_placements(3, 2, "2/1x3 2/2x2 4/2 3/3x2 6/3"); /* of 3 nodes the last is in no pair */
+  expect_placements(2, 6, "2/1x6 4/1 6/1x2 2/2x6 4/2x3 12/2");
+  expect_placements(4, 8, "2/1x16 4/1x8 8/1x4 2/2x16 4/2x8 8/2x4 16/2x2 4/4x8 8/4x4 16/4x2 32/4");
+}
+
+/* Groups of a placement are disjoint, and each has equally many ranks of each of its nodes. */
+static void check_placement(const struct placement *p, int nodes, int ranks_per_node) {
+  const int ranks = nodes * ranks_per_node;
+  int *member = xcalloc((size_t)ranks, sizeof *member), groups = 0;
+  for (int rank = 0; rank < (p->groups == 1 ? 1 : p->ranks * p->groups); rank++) {
+    const struct rank_set set = placement_set(p, ranks_per_node, rank);
+    int *on_node = xcalloc((size_t)nodes, sizeof *on_node), used = 0;
+    groups += set.first == rank;
+    cr_assert(set.ranks == p->ranks && (rank - set.first) % set.stride == 0);
+    for (int i = 0; i < set.ranks; i++) {
+      const int other = set.first + i * set.stride;
+      cr_assert(other < ranks && placement_set(p, ranks_per_node, other).first == set.first);
+      member[other] += set.first == rank;
+      on_node[other / ranks_per_node]++;
+    }
+    for (int n = 0; n < nodes; n++) {
+      used += on_node[n] > 0;
+      cr_expect(on_node[n] == 0 || on_node[n] == p->ranks / p->nodes);
+    }
+    cr_expect_eq(used, p->nodes);
+    free(on_node);
+  }
+  cr_expect_eq(groups, p->groups);
+  for (int rank = 0; rank < ranks; rank++)
+    cr_expect(member[rank] <= 1);
+  free(member);
+}
+
+Test(calibration, groups_lie_as_their_placement_says) {
+  for (int nodes = 1; nodes <= 5; nodes++)
+    for (int ranks_per_node = 1; ranks_per_node <= 8; ranks_per_node++) {
+      struct placements all;
+      placements_make(&all, nodes, ranks_per_node);
+      for (size_t i = 0; i < all.n; i++)
+        check_placement(&all.v[i], nodes, ranks_per_node);
+      placements_release(&all);
+    }
 }
 
 Test(calibration, names_of_operations) {
@@ -193,12 +263,13 @@ static int move_nothing(struct communicator *c, const struct communicator_call *
 Test(calibration, collectives_are_checked) {
   struct device *device;
   struct communicator *world;
-  struct collective_buffers buffers = {NULL, NULL, NULL};
+  struct collective_buffers buffers = {.send = NULL};
   cr_assert(device_open(&device, "cpu", 0, &error) == 0 && communicator_open(&world, "self", device, &error) == 0);
-  for (int op = ROW_OP_ALL_REDUCE; op <= ROW_OP_SEND_RECV; op++) {
-    bool exact = false;
-    cr_expect(collective_check(world, &buffers, (enum row_op)op, communicator_run, &exact, &error) == 0 && exact);
-    cr_expect(collective_check(world, &buffers, (enum row_op)op, move_nothing, &exact, &error) == 0 && !exact);
+  const struct collective_ranks ranks = {world, world};
+  for (int op = ROW_OP_ALL_REDUCE; op <= ROW_OP_ALL_TO_ALL_UNEVEN; op++) {
+    int wrong = 0;
+    cr_expect(collective_check(&ranks, &buffers, (enum row_op)op, communicator_run, &wrong, &error) == 0 && wrong < 0);
+    cr_expect(collective_check(&ranks, &buffers, (enum row_op)op, move_nothing, &wrong, &error) == 0 && wrong == 0);
   }
   collective_buffers_release(&buffers, device);
   communicator_close(world);
@@ -211,7 +282,7 @@ static const struct machine machine = {"a, \"b\" device", "1.0", "lib", "7 MHz"}
 
 static void append(struct run_file *f, int64_t m) {
   const int64_t shape[ROW_SHAPE_MAX] = {m, 64, 32};
-  const struct run_row row = {ROW_OP_GEMM, "fp32", shape, {7, 1e-3 * (double)m, 0.01, 0.005}, &machine, "1e-07"};
+  const struct run_row row = {ROW_OP_GEMM, "fp32", shape, {7, 1e-3 * (double)m, 0.01, 0.005}, &machine, 0, "1e-07"};
   cr_assert(run_file_append(f, &row, &error) == 0, "%s", error.msg);
 }
 

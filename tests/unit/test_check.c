@@ -101,7 +101,37 @@ Test(check, each_operation) {
                memory_time_s(params, MEMORY_CONTIGUOUS, 6.0 * 8192 * 4096));
   cr_expect_eq(predict(collective, "reduce_scatter,fp32,16,2,1048576,1", &why_not),
                collective_cost(params, &cluster, COLLECTIVE_REDUCE_SCATTER, 16, 2, 1048576).time_s);
+  cr_expect_eq(predict(collective, "all_to_all_uneven,bf16,16,2,1048576,1", &why_not),
+               collective_cost(params, &cluster, COLLECTIVE_ALL_TO_ALL, 16, 2, 1048576).time_s);
   cr_expect_null(why_not);
+}
+
+/* Groups have ports of their own; what the core of an oversubscribed network carries they share. */
+Test(check, groups_at_once) {
+  const char *header = "op,dtype,ranks,nodes,bytes,groups,time_s", *why_not;
+  const double alone = predict(header, "all_to_all,bf16,4,4,67108864,1,1", &why_not);
+  cr_expect_eq(predict(header, "all_to_all,bf16,4,4,67108864,,1", &why_not), alone);
+  cr_expect_eq(predict(header, "all_to_all,bf16,4,4,67108864,8,1", &why_not), alone);
+  struct cluster narrow = cluster;
+  struct rows rows;
+  const struct row_predictor of_narrow = {params, &narrow};
+  struct check check;
+  const struct check_options options = {.warnings = &sink};
+  narrow.nodes = 4;
+  narrow.oversubscription = 4;
+  cr_assert_eq(rows_parse(&rows, "r.csv",
+                          "op,dtype,ranks,nodes,bytes,groups,time_s\nall_to_all,bf16,4,4,67108864,1,1\n"
+                          "all_to_all,bf16,4,4,67108864,8,1\n",
+                          &error),
+               0, "%s", error.msg);
+  const double one = row_predict_s(&of_narrow, &rows, 0, &why_not), eight = row_predict_s(&of_narrow, &rows, 1, &why_not);
+  /* What each group needs of the core: 8 of them fill it for as long as all bytes take. */
+  const double core_s = 8 * 4 * 0.75 * 67108864 * 4 / (32 * narrow.nic_bytes_per_s);
+  cr_expect(one >= alone && fabs(eight / core_s - 1) < 1e-9, "%g %g %g", one, eight, core_s);
+  cr_assert_eq(check_run(&check, &predictor, &rows, 1, &options, &error), 0);
+  cr_expect(check.n_groups == 2 && !check.groups[0].at_once && check.groups[1].at_once);
+  check_release(&check);
+  rows_release(&rows);
 }
 
 Test(check, left_out) {
@@ -160,15 +190,15 @@ Test(check, rows_written) {
   FILE *out = open_memstream(&text, &n);
   check_write_rows(out, &predictor, files, 2, "device");
   fclose(out);
-  snprintf(expected, sizeof expected, "a.csv,2,gemm,bf16,,,,,,,512,1024,512,,,,x,1.0,%.6g", gemm);
+  snprintf(expected, sizeof expected, "a.csv,2,gemm,bf16,,,,,,,512,1024,512,,,,,x,1.0,%.6g", gemm);
   char *line = strchr(text, '\n') + 1;
   cr_expect_eq(strncmp(text,
                        "file,line,op,dtype,causal,batch,seqlen,heads,kv_heads,head_dim,m,n,k,ranks,nodes,bytes,"
-                       "device,time_s,predicted_time_s,rel_error\n",
+                       "groups,device,time_s,predicted_time_s,rel_error\n",
                        (size_t)(line - text)),
                0, "%s", text);
-  cr_expect_eq(strncmp(line, "a.csv,2,gemm,bf16,,,,,,,512,1024,512,,,,x,1", 43), 0, "%s", text);
-  cr_expect_str_eq(strchr(line, '\n') + 1, "b.csv,2,gather,bf16,,,,,,,,,,8,1,64,y,2,,\n", "%s", text);
+  cr_expect_eq(strncmp(line, "a.csv,2,gemm,bf16,,,,,,,512,1024,512,,,,,x,1", 44), 0, "%s", text);
+  cr_expect_str_eq(strchr(line, '\n') + 1, "b.csv,2,gather,bf16,,,,,,,,,,8,1,64,,y,2,,\n", "%s", text);
   free(text);
   rows_release(&files[0]);
   rows_release(&files[1]);

@@ -88,6 +88,22 @@ Test(rows, all_classes_in_one_file) {
   rows_release(&rows);
 }
 
+Test(rows, groups_at_once) {
+  struct rows rows;
+  cr_assert_eq(rows_parse(&rows, "r.csv",
+                          "op,dtype,ranks,nodes,bytes,groups,time_s\nall_reduce,fp32,4,2,8,,1\n"
+                          "all_to_all_uneven,fp32,4,4,32,2,1\nbarrier,fp32,4,4,0,1,1\n",
+                          &error),
+               0, "%s", error.msg);
+  cr_expect(rows.v[0].shape[SHAPE_GROUPS] == 1 && !row_is_at_once(&rows.v[0]));
+  cr_expect(rows.v[1].shape[SHAPE_GROUPS] == 2 && row_is_at_once(&rows.v[1]));
+  cr_expect(rows.v[2].shape[SHAPE_GROUPS] == 1 && rows.v[2].shape[SHAPE_BYTES] == 0);
+  rows_release(&rows);
+  cr_assert_eq(rows_parse(&rows, "r.csv", "op,dtype,ranks,nodes,bytes,time_s\nall_reduce,fp32,4,2,8,1\n", &error), 0);
+  cr_expect_eq(rows.v[0].shape[SHAPE_GROUPS], 1); /* a file from before the column */
+  rows_release(&rows);
+}
+
 Test(rows, refusals) {
   static const char *const cases[][2] = {
       {"op,m\n", "rows 'r.csv': no column 'dtype' (there are op, m)"},
@@ -110,12 +126,16 @@ Test(rows, refusals) {
        "rows 'r.csv' line 2: heads (6) must be a multiple of kv_heads (4)"},
       {"op,dtype,ranks,nodes,bytes,time_s\nall_reduce,fp32,2,4,8,1\n",
        "rows 'r.csv' line 2: 2 ranks cannot span 4 nodes"},
+      {"op,dtype,ranks,nodes,bytes,groups,time_s\nall_reduce,fp32,4,2,8,0,1\n",
+       "rows 'r.csv' line 2: 'groups' must be an integer from 1 to 16777216, got '0'"},
+      {"op,dtype,ranks,nodes,bytes,time_s\nall_reduce,fp32,4,2,0,1\n",
+       "rows 'r.csv' line 2: 'bytes' must be an integer from 1 to 1125899906842624, got '0'"},
       {"op,dtype,ranks,nodes,bytes,time_s\nallreduce,fp32,2,1,8,1\n",
        "rows 'r.csv' line 2: unknown op 'allreduce'; valid: attention_forward, attention_backward, "
        "attention_forward_backward, attention_varlen_forward, attention_varlen_backward, gemm, gemm_wgrad, rmsnorm, "
        "rmsnorm_backward, layernorm, layernorm_backward, residual, swiglu, swiglu_backward, gelu, gelu_backward, "
        "modulate, permute, bias_backward, permute_add, adamw, all_reduce, "
-       "all_gather, reduce_scatter, all_to_all, send_recv, broadcast, reduce, gather, scatter"},
+       "all_gather, reduce_scatter, all_to_all, send_recv, all_to_all_uneven, barrier, broadcast, reduce, gather, scatter"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct rows rows;
