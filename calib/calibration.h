@@ -32,6 +32,7 @@ struct calibration {
   struct calibration_count ops[ROW_OPS];
   size_t planned, measured, had, refused; /* shapes: in the plan, measured now, in the files already, not
                                              written: the check failed, or the device has no kernel */
+  size_t wrong;                           /* of the refused: the check failed */
   size_t repaired;                        /* files whose torn last line was cut off */
   bool out_of_budget, stopped;
   double time_s;

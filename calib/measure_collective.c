@@ -45,11 +45,11 @@ static struct communicator_call call_of(const struct communicator *c, const stru
       .op = ops[op], .element = element, .send = b->send, .recv = b->recv, .count = count, .shift = 1 % c->ranks};
 }
 
-static int resize(struct communicator *c, struct collective_buffers *b, int64_t bytes, struct err *err) {
-  return device_resize(c->device, &b->send, (size_t)bytes, err) ||
-                 device_resize(c->device, &b->recv, (size_t)bytes, err)
-             ? -1
-             : 0;
+static int resize(struct communicator *c, struct collective_buffers *b, enum row_op op, int64_t bytes,
+                  struct err *err) {
+  if (device_resize(c->device, &b->send, (size_t)bytes, err) || device_resize(c->device, &b->recv, (size_t)bytes, err))
+    return err_prefix(err, "rank %d of %d: %s of %lld bytes", c->rank, c->ranks, row_op_name(op), (long long)bytes);
+  return 0;
 }
 
 /* ---- Check ---- */
@@ -83,7 +83,7 @@ int collective_check(struct communicator *c, struct collective_buffers *b, enum 
   const int64_t n = (int64_t)CHECK_ELEMENTS * c->ranks;
   const int64_t element = (int64_t)element_bytes(c->device->kind->element);
   float *host = xcalloc((size_t)n, sizeof *host), *all = xcalloc((size_t)c->ranks, sizeof *all), wrong = 0;
-  int rc = resize(c, b, n * element, err);
+  int rc = resize(c, b, op, n * element, err);
   if (rc)
     goto out;
   const struct communicator_call call = call_of(c, b, op, n * element);
@@ -149,7 +149,7 @@ int collective_time(struct communicator *c, struct collective_buffers *b, const 
   struct timing t = {0, 0, false, false};
   out->n = 0;
   out->spent_s = 0;
-  if (resize(c, b, shape->bytes, err))
+  if (resize(c, b, shape->op, shape->bytes, err))
     return -1;
   const struct communicator_call call = call_of(c, b, shape->op, shape->bytes);
   const struct operator_call clear = {.kind = OPERATOR_CLEAR, .clear = {shape->bytes / 4, b->send}};

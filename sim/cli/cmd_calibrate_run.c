@@ -182,6 +182,8 @@ static int run(const struct arguments *a, struct err *err) {
     rc = print_result(&result, a, err);
   if (rc == 0 && result.stopped && world->rank == 0)
     rc = err_set(err, "stopped; the rows so far are kept, and the same command goes on from there");
+  if (rc == 0 && result.wrong > 0 && world->rank == 0)
+    rc = err_set(err, "wrong results: %zu shapes have no row", result.wrong);
 out:
   communicator_close(world);
   device_close(device);
@@ -196,7 +198,8 @@ static void help(FILE *out) {
       "Measures this machine and appends rows to DIR/attention.csv, gemm.csv, memory.csv (one process) and\n"
       "collective.csv (several processes), for `calibrate fit` and `calibrate check`. Each kernel is first compared\n"
       "with its reference in double precision on a small shape, each collective with exact numbers: rows of one that\n"
-      "computes wrong are not written. Shapes come coarse to fine, so that a run that ends early covers everything.\n"
+      "computes wrong are not written, and the exit status is then 1. Shapes come coarse to fine, so that a run that "
+      "ends early covers everything.\n"
       "Run again to go on: shapes that DIR has from this device are not measured again. Ctrl-C ends cleanly; a kill\n"
       "loses at most the row in flight.\n\n"
       "  -o, --output DIR   folder of the rows, made if it is not there (required)\n"
