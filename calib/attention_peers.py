@@ -64,8 +64,10 @@ def read_rows(path, needed):
                     rows.append(read_row(row, where))
     except OSError as error:
         raise Failure(f"cannot open rows '{path}': {error.strerror}") from None
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise Failure(f"rows '{path}' line {reader.line_num + 1}: {error}") from None
+    except csv.Error as error:
+        raise Failure(f"rows '{path}' line {reader.reader.line_num}: {error}") from None
+    except UnicodeDecodeError:
+        raise Failure(f"rows '{path}': not UTF-8") from None
     return rows
 
 
@@ -286,7 +288,10 @@ def is_aim(row):
 def measure_peer(rows, device, budget_s, path):
     """Times of the peer by key, of the shapes that aims are about first; its rows go to `path` as they come."""
     begin, times, why_not = time.perf_counter(), {}, {}
-    peer = Peer(device)
+    try:
+        peer = Peer(device)
+    except RuntimeError as error:  # a cuDNN or a driver that does not go with this PyTorch
+        raise Missing(first_line(error)) from None
     with open(path or os.devnull, "w", newline="", encoding="utf-8", buffering=1) as file:
         writer = csv.DictWriter(file, PEER, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
@@ -384,6 +389,7 @@ def main():
             print(f"cuDNN skipped: {why}")
     print_table(rows, "torch" if a.device == "cpu" else "cuDNN", cudnn, shipped(rows, a.shipped))
     if a.device == "cuda":
+        print()
         print_aims(rows, cudnn)
 
 

@@ -335,6 +335,7 @@ static int make_plan(struct state *s, struct err *err) {
   struct plan_options plan = {.is_gpu = is_gpu,
                               .model = s->options->model,
                               .max_tokens = s->options->max_tokens,
+                              .max_bytes = s->options->max_bytes,
                               .ranks = s->world->ranks,
                               .memory_bytes = INT64_C(1) << (is_gpu ? 32 : 28),
                               .element_bytes = (int64_t)element_bytes(s->device->kind->element)};

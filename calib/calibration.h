@@ -11,7 +11,7 @@ struct calibration_options {
   const char *out;                 /* folder, made if it is not there */
   const char *ops;                 /* list of run_plan_ops, or NULL */
   const struct transformer *model; /* or NULL */
-  int64_t max_tokens;              /* 0: the device's usual */
+  int64_t max_tokens, max_bytes;   /* of run_plan.h; 0: the device's usual */
   double budget_s;                 /* no shape is begun after so long; 0: no limit */
   struct measure_options measure;  /* cache_bytes is set by the device unless `warm` */
   bool warm;                       /* arrays stay in the cache */

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "calib/calibration.h"
 #include "sim/base/json.h"
@@ -22,7 +23,7 @@
 
 struct arguments {
   const char *device, *model, *out, *ops;
-  int64_t max_tokens;
+  int64_t max_tokens, max_bytes;
   double budget_s, confidence_frac, shape_limit_s;
   bool warm, json, help;
 };
@@ -146,6 +147,15 @@ static int local_rank(void) {
   return 0;
 }
 
+/* Ends this process of several at once, by which mpirun ends the others: they may wait for it in a collective, and so
+ * would it for them while it leaves in order. */
+static void give_up(struct err *err) {
+  err_prefix(err, "calibrate run");
+  const int status = cli_fail(err);
+  fflush(NULL);
+  _exit(status);
+}
+
 static int run(const struct arguments *a, struct err *err) {
   struct device *device = NULL;
   struct communicator *world = NULL;
@@ -157,6 +167,7 @@ static int run(const struct arguments *a, struct err *err) {
       .ops = a->ops,
       .model = a->model ? &model : NULL,
       .max_tokens = a->max_tokens,
+      .max_bytes = a->max_bytes,
       .budget_s = a->budget_s,
       .measure = {.confidence_frac = a->confidence_frac, .shape_limit_s = a->shape_limit_s, .stop = &stop},
       .warm = a->warm,
@@ -178,6 +189,8 @@ static int run(const struct arguments *a, struct err *err) {
   rc = calibration_run(&result, device, world, &options, err);
   if (bar.total > 0)
     progress_finish(&bar);
+  if (rc && world->ranks > 1 && !err->usage)
+    give_up(err);
   if (rc == 0 && world->rank == 0)
     rc = print_result(&result, a, err);
   if (rc == 0 && result.stopped && world->rank == 0)
@@ -194,7 +207,7 @@ static void help(FILE *out) {
   fprintf(
       out,
       "usage: dcpsim calibrate run -o DIR [--device cpu|cuda] [--model NAME] [--ops LIST] [--budget-s N]\n"
-      "       mpirun -np N dcpsim calibrate run -o DIR [--device cpu|cuda]\n\n"
+      "       mpirun -np N dcpsim calibrate run -o DIR [--device cpu|cuda] [--max-bytes N]\n\n"
       "Measures this machine and appends rows to DIR/attention.csv, gemm.csv, memory.csv (one process) and\n"
       "collective.csv (several processes), for `calibrate fit` and `calibrate check`. Each kernel is first compared\n"
       "with its reference in double precision on a small shape, each collective with exact numbers: rows of one that\n"
@@ -207,6 +220,7 @@ static void help(FILE *out) {
       "                     (default cpu)\n"
       "  --model NAME       shapes of this model: a preset or a JSON file (default: a grid of usual sizes)\n"
       "  --max-tokens N     tokens of a micro-batch on one rank, at most (default: cpu 2048, cuda 32768)\n"
+      "  --max-bytes N      bytes of a collective, at most (default: cpu 16777216, cuda 1073741824)\n"
       "  --ops LIST         operations, or classes attention, gemm, memory, collective, with commas (default: all\n"
       "                     kernels; under mpirun all collectives)\n"
       "  --budget-s N       begin no shape after so many seconds (default: cpu %d, cuda %d)\n"
@@ -226,6 +240,7 @@ static const struct option options[] = {
     {"device", required_argument, NULL, 'd'},
     {"model", required_argument, NULL, 'm'},
     {"max-tokens", required_argument, NULL, 't'},
+    {"max-bytes", required_argument, NULL, 'y'},
     {"ops", required_argument, NULL, 'p'},
     {"budget-s", required_argument, NULL, 'b'},
     {"confidence", required_argument, NULL, 'c'},
@@ -250,6 +265,11 @@ static int set_option(struct arguments *a, int code, struct err *err) {
     if (a->max_tokens >= 64 && a->max_tokens <= 1 << 22)
       return 0;
     return err_usage(err, "--max-tokens must be an integer from 64 to %d, got '%s'", 1 << 22, optarg);
+  case 'y':
+    a->max_bytes = row_integer(optarg);
+    if (a->max_bytes >= 64 && a->max_bytes <= INT64_C(1) << 40)
+      return 0;
+    return err_usage(err, "--max-bytes must be an integer from 64 to %lld, got '%s'", 1LL << 40, optarg);
   case 'b':
     return positive("--budget-s", optarg, 1e6, &a->budget_s, err);
   case 'c':
