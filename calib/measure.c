@@ -15,7 +15,7 @@ int measure_init(struct measure *m, struct device *device, const struct measure_
   if (!m->options.run)
     m->options.run = device_run;
   if (device_resize(device, &m->flush, options->cache_bytes, err))
-    return err_prefix(err, "to overwrite the cache with");
+    return err_prefix(err, "the array that overwrites the cache");
   rng_init(&m->rng, options->seed, "calibrate run");
   return 0;
 }

@@ -126,7 +126,7 @@ export FAKE_CUDA_BYTES=110000000
 run memory --ops gemm --max-tokens 64 --budget-s 100
 refuses 'gemm m 64, n 1152, k 1152: device cuda 0 (fake GPU 0): 47185920 bytes do not fit: 9336704 of 110000000 bytes are free'
 FAKE_CUDA_BYTES=60000000 run memory --ops gemm --max-tokens 64
-refuses 'to overwrite the cache with: device cuda 0 (fake GPU 0): 67108864 bytes do not fit: 26445568 of 60000000 bytes are free'
+refuses 'the array that overwrites the cache: device cuda 0 (fake GPU 0): 67108864 bytes do not fit: 26445568 of 60000000 bytes are free'
 unset FAKE_CUDA_BYTES
 
 FAKE_CUDA_GPUS=0 run none
