@@ -20,8 +20,8 @@ struct checked { /* a class of shapes whose check has been made */
   enum row_op op;
   int64_t key[4];
   double error_frac;
-  int wrong_rank; /* of a collective */
-  bool passed;
+  int wrong_rank;       /* of a collective */
+  bool passed, missing; /* missing: there is no kernel */
 };
 
 struct state {
@@ -58,7 +58,8 @@ static int open_files(struct state *s, struct err *err) {
     return -1;
   for (int c = 0; c < ROW_CLASSES; c++) {
     bool repaired = false;
-    if (needed[c] && run_file_open(&s->files[c], s->options->out, (enum row_class)c, &repaired, err))
+    if (needed[c] && (run_file_open(&s->files[c], s->options->out, (enum row_class)c, &repaired, err) ||
+                      run_file_agrees(&s->files[c], &s->machine, err)))
       return -1;
     s->out->repaired += repaired;
   }
@@ -127,7 +128,8 @@ static int check_operator(struct state *s, const struct plan_entry *e, const str
     if (!lacks_kernel(&problem))
       return err_set(err, "%s", problem.msg);
     warn_missing(s, e->op, &problem);
-    VEC_PUSH(s->checked, s->n_checked, s->checked_cap, one); /* not passed, and told already */
+    one.missing = true;
+    VEC_PUSH(s->checked, s->n_checked, s->checked_cap, one); /* told already */
     *out = &s->checked[s->n_checked - 1];
     return 0;
   }
@@ -146,9 +148,10 @@ static void count_measured(struct state *s, enum row_op op, const struct repeats
   count->worst_check = fmax(count->worst_check, check);
 }
 
-static void count_refused(struct state *s, enum row_op op) {
+static void count_refused(struct state *s, enum row_op op, bool wrong) {
   s->out->ops[op].refused++;
   s->out->refused++;
+  s->out->wrong += wrong;
 }
 
 static int append(struct state *s, const struct plan_entry *e, const char *check, double check_error, struct err *err) {
@@ -169,7 +172,7 @@ static int do_operator(struct state *s, const struct plan_entry *e, struct err *
   if (check_operator(s, e, &check, err))
     return -1;
   if (!check->passed) {
-    count_refused(s, e->op);
+    count_refused(s, e->op, !check->missing);
     return 0;
   }
   snprintf(text, sizeof text, "%.2g", check->error_frac);
@@ -178,7 +181,7 @@ static int do_operator(struct state *s, const struct plan_entry *e, struct err *
     if (!lacks_kernel(&problem))
       return err_set(err, "%s", problem.msg);
     warn_missing(s, e->op, &problem);
-    count_refused(s, e->op);
+    count_refused(s, e->op, false);
     return 0;
   }
   return append(s, e, text, check->error_frac, err);
@@ -281,7 +284,7 @@ static int do_collective(struct state *s, const struct plan_entry *e, struct err
   if (check_collective(s, &ranks, e, set.stride, &check, err))
     return -1;
   if (!check->passed) {
-    count_refused(s, e->op);
+    count_refused(s, e->op, true);
     return 0;
   }
   if (collective_time(&ranks, &s->buffers, &shape, &s->options->measure, &s->repeats, err))
@@ -347,6 +350,7 @@ static int make_plan(struct state *s, struct err *err) {
                               .max_tokens = s->options->max_tokens,
                               .nodes = s->out->nodes,
                               .ranks_per_node = s->out->ranks_per_node,
+                              .max_bytes = s->options->max_bytes,
                               .memory_bytes = INT64_C(1) << (is_gpu ? 32 : 28),
                               .element_bytes = (int64_t)element_bytes(s->device->kind->element)};
   if (run_plan_ops(plan.ops, s->options->ops, s->world->ranks, err))

@@ -11,7 +11,7 @@ struct calibration_options {
   const char *out;                 /* folder, made if it is not there */
   const char *ops;                 /* list of run_plan_ops, or NULL */
   const struct transformer *model; /* or NULL */
-  int64_t max_tokens;              /* 0: the device's usual */
+  int64_t max_tokens, max_bytes;   /* of run_plan.h; 0: the device's usual */
   int64_t ranks_per_node;          /* collectives: so many ranks make a node; 0: those of one host */
   double budget_s;                 /* no shape is begun after so long; 0: no limit */
   struct measure_options measure;  /* cache_bytes is set by the device unless `warm` */
@@ -33,6 +33,7 @@ struct calibration {
   struct calibration_count ops[ROW_OPS];
   size_t planned, measured, had, refused; /* shapes: in the plan, measured now, in the files already, not
                                              written: the check failed, or the device has no kernel */
+  size_t wrong;                           /* of the refused: the check failed */
   size_t repaired;                        /* files whose torn last line was cut off */
   int nodes, ranks_per_node;              /* as the ranks lie; 1 and 1: one process */
   bool out_of_budget, stopped;

@@ -38,10 +38,11 @@ static void of_cpuinfo(const char *key, char *out, size_t size) {
     fclose(in);
 }
 
-/* Version number that a library in this process gives, or 0. */
+/* Version number that a library gives, or 0. It stays loaded, as where it is used: the first product may be yet to
+ * come. */
 static long version_of(const char *const *names, const char *symbol, bool by_pointer) {
   for (; *names; names++) {
-    void *library = dlopen(*names, RTLD_NOW | RTLD_NOLOAD);
+    void *library = dlopen(*names, RTLD_NOW | RTLD_LOCAL);
     void *address = library ? dlsym(library, symbol) : NULL;
     int version = 0;
     long found = 0;
@@ -54,8 +55,6 @@ static long version_of(const char *const *names, const char *symbol, bool by_poi
       memcpy(&get, &address, sizeof get);
       found = (long)get();
     }
-    if (library)
-      dlclose(library);
     if (found)
       return found;
   }
@@ -77,8 +76,8 @@ static void describe_cpu(struct machine *m, const struct device *device, const s
 }
 
 static void describe_cuda(struct machine *m, const struct device *device, const struct communicator *world) {
-  static const char *const blas[] = {"libcublasLt.so.13", "libcublasLt.so.12", NULL}, *const nccl[] = {"libnccl.so.2",
-                                                                                                       NULL};
+  static const char *const blas[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", NULL},
+                           *const nccl[] = {"libnccl.so.2", NULL};
   char command[160];
   snprintf(m->device, sizeof m->device, "%s", device->name);
   of_command("nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null", m->driver, sizeof m->driver);
@@ -93,8 +92,9 @@ static void describe_cuda(struct machine *m, const struct device *device, const 
   if (world)
     snprintf(m->library, sizeof m->library, "NCCL %ld", version_of(nccl, "ncclGetVersion", true));
   else
-    snprintf(m->library, sizeof m->library, "cuBLASLt %ld; kernels of dcpsim " DCPSIM_VERSION,
-             version_of(blas, "cublasLtGetVersion", false));
+    snprintf(m->library, sizeof m->library, "cuBLASLt %ld; kernels of dcpsim " DCPSIM_VERSION "%s%s",
+             version_of(blas, "cublasLtGetVersion", false), device->choice ? "; " : "",
+             device->choice ? device->choice : "");
 }
 
 void machine_describe(struct machine *m, const struct device *device, const struct communicator *world) {

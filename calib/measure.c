@@ -15,7 +15,7 @@ int measure_init(struct measure *m, struct device *device, const struct measure_
   if (!m->options.run)
     m->options.run = device_run;
   if (device_resize(device, &m->flush, options->cache_bytes, err))
-    return -1;
+    return err_prefix(err, "the array that overwrites the cache");
   rng_init(&m->rng, options->seed, "calibrate run");
   return 0;
 }
@@ -44,6 +44,15 @@ static float draw(struct measure *m, enum array_kind kind) {
 }
 
 static int64_t element_size(const struct measure *m) { return (int64_t)element_bytes(m->device->kind->element); }
+
+/* Room for all arrays of a shape, several times over. */
+static int reserve(struct measure *m, const struct measured_op *op, const int64_t *shape, int64_t bytes,
+                   struct err *err) {
+  char what[160];
+  if (device_resize(m->device, &m->arena, (size_t)bytes, err) == 0)
+    return 0;
+  return err_prefix(err, "%s", row_describe(op->op, shape, what, sizeof what));
+}
 
 /* Pointers of the arrays of copy `copy` in the arena. */
 static void place(const struct measure *m, const struct array *arrays, int n, int64_t copy_bytes, int copy, void *p[]) {
@@ -170,7 +179,7 @@ int measure_check(struct measure *m, const struct measured_op *op, const int64_t
   op->small(shape, t.shape);
   t.n = op->arrays(t.shape, t.arrays);
   const int64_t bytes = measured_op_bytes(op, t.shape, element_size(m));
-  if (device_resize(m->device, &m->arena, (size_t)bytes, err))
+  if (reserve(m, op, t.shape, bytes, err))
     return -1;
   place(m, t.arrays, t.n, bytes, 0, t.on_device);
   for (int i = 0; i < t.n; i++) {
@@ -220,7 +229,7 @@ static int prepare(struct measure *m, const struct measured_op *op, const int64_
   const int64_t bytes = measured_op_bytes(op, shape, element_size(m)), cache = (int64_t)m->options.cache_bytes;
   turn->n = cache == 0 ? 1 : (int)int64_min(COPIES_MAX, 1 + ceil_div(2 * cache, bytes));
   turn->overflows = bytes * (turn->n - 1) >= 2 * cache;
-  if (device_resize(m->device, &m->arena, (size_t)(bytes * turn->n), err))
+  if (reserve(m, op, shape, bytes * turn->n, err))
     return -1;
   for (int c = 0; c < turn->n; c++) {
     place(m, arrays, n, bytes, c, p);

@@ -79,11 +79,12 @@ static struct communicator_call call_of(const struct communicator *c, const stru
   return call;
 }
 
-static int resize(struct communicator *c, struct collective_buffers *b, int64_t bytes, struct err *err) {
-  return make_room(c, b, err) || device_resize(c->device, &b->send, (size_t)bytes, err) ||
-                 device_resize(c->device, &b->recv, (size_t)bytes, err)
-             ? -1
-             : 0;
+static int resize(struct communicator *c, struct collective_buffers *b, enum row_op op, int64_t bytes,
+                  struct err *err) {
+  if (make_room(c, b, err) || device_resize(c->device, &b->send, (size_t)bytes, err) ||
+      device_resize(c->device, &b->recv, (size_t)bytes, err))
+    return err_prefix(err, "rank %d of %d: %s of %lld bytes", c->rank, c->ranks, row_op_name(op), (long long)bytes);
+  return 0;
 }
 
 /* ---- Check ---- */
@@ -119,7 +120,7 @@ static int wrong_numbers(struct communicator *c, struct collective_buffers *b, e
                          float *wrong, struct err *err) {
   const int64_t n = (int64_t)CHECK_ELEMENTS * c->ranks;
   const int64_t element = (int64_t)element_bytes(c->device->kind->element);
-  if (resize(c, b, n * element, err))
+  if (resize(c, b, op, n * element, err))
     return -1;
   float *host = xcalloc((size_t)n, sizeof *host);
   const struct communicator_call call = call_of(c, b, op, n * element);
@@ -234,7 +235,7 @@ int collective_time(const struct collective_ranks *r, struct collective_buffers 
   struct communicator *group = r->group;
   out->n = 0;
   out->spent_s = 0;
-  if (resize(r->all, b, shape->bytes, err))
+  if (resize(r->all, b, shape->op, shape->bytes, err))
     return -1;
   const struct communicator_call call = call_of(group, b, shape->op, shape->bytes);
   const struct operator_call clear = {.kind = OPERATOR_CLEAR, .clear = {shape->bytes / 4, b->send}};

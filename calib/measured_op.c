@@ -221,6 +221,68 @@ static void bind_permute_add(const int64_t *s, void *const *p, struct operator_c
   call->copy = transposing_copy(s, true, p);
 }
 
+ARRAYS(silu, {ARRAY_IN, all}, {ARRAY_OUT, all})
+BIND(silu, SILU_FORWARD, silu, .n = all, .x = p[0], .y = p[1])
+ARRAYS(silu_backward, {ARRAY_IN, all}, {ARRAY_IN, all}, {ARRAY_OUT, all})
+BIND(silu_backward, SILU_BACKWARD, silu, .n = all, .x = p[0], .dy = p[1], .dx = p[2])
+ARRAYS(bias, {ARRAY_IN, all}, {ARRAY_IN, width}, {ARRAY_OUT, all})
+BIND(bias, BIAS_FORWARD, bias, .rows = rows, .width = width, .x = p[0], .bias = p[1], .y = p[2])
+
+ARRAYS(modulate_backward, {ARRAY_IN, all}, {ARRAY_IN, MODULATE_SAMPLES *width}, {ARRAY_INT32, MODULATE_SAMPLES + 1},
+       {ARRAY_IN, all}, {ARRAY_OUT, all}, {ARRAY_ADD_FP32, MODULATE_SAMPLES *width},
+       {ARRAY_ADD_FP32, MODULATE_SAMPLES *width})
+BIND(modulate_backward, MODULATE_BACKWARD, modulate, .batch = MODULATE_SAMPLES, .rows = rows, .width = width,
+     .sample_stride = width, .x = p[0], .scale = p[1], .cu_rows = p[2], .dy = p[3], .dx = p[4], .dscale = p[5],
+     .dshift = p[6])
+ARRAYS(gate, {ARRAY_IN, all}, {ARRAY_IN, MODULATE_SAMPLES *width}, {ARRAY_INT32, MODULATE_SAMPLES + 1}, {ARRAY_IN, all},
+       {ARRAY_OUT, all})
+BIND(gate, GATE_FORWARD, gate, .batch = MODULATE_SAMPLES, .rows = rows, .width = width, .sample_stride = width,
+     .x = p[0], .gate = p[1], .cu_rows = p[2], .residual = p[3], .y = p[4])
+ARRAYS(gate_backward, {ARRAY_IN, all}, {ARRAY_IN, MODULATE_SAMPLES *width}, {ARRAY_INT32, MODULATE_SAMPLES + 1},
+       {ARRAY_IN, all}, {ARRAY_OUT, all}, {ARRAY_ADD_FP32, MODULATE_SAMPLES *width})
+BIND(gate_backward, GATE_BACKWARD, gate, .batch = MODULATE_SAMPLES, .rows = rows, .width = width,
+     .sample_stride = width, .x = p[0], .gate = p[1], .cu_rows = p[2], .dy = p[3], .dx = p[4], .dgate = p[5])
+
+/* A row is heads side by side: of 128, or of the largest power of two that divides it. Odd widths have none. */
+static int64_t rope_head_dim(int64_t width) {
+  int64_t d = 128;
+  while (width % d != 0)
+    d /= 2;
+  return d;
+}
+
+ARRAYS(rope, {ARRAY_ADD, all}, {ARRAY_INT32, rows})
+BIND(rope, ROPE, rope, .rows = rows, .heads = width / rope_head_dim(width), .head_dim = rope_head_dim(width),
+     .base = 10000, .max_position = rows - 1, .x = p[0], .positions = p[1])
+
+static void row_numbers(const int64_t *s, int32_t *out) {
+  for (int64_t i = 0; i < s[SHAPE_ROWS]; i++)
+    out[i] = (int32_t)i;
+}
+
+/* Scattered, some several times, of a table or vocabulary of `n`. */
+static void scatter(int64_t rows, int64_t n, int32_t *out) {
+  for (int64_t i = 0; i < rows; i++)
+    out[i] = (int32_t)(i * i * 7919 % n);
+}
+
+/* The table has as many rows as the output: only those that are read cost time. */
+ARRAYS(embedding, {ARRAY_INT32, rows}, {ARRAY_IN, all}, {ARRAY_OUT, all})
+BIND(embedding, EMBEDDING_FORWARD, embedding, .rows = rows, .width = width, .tokens = p[0], .table = p[1], .out = p[2])
+ARRAYS(embedding_backward, {ARRAY_INT32, rows}, {ARRAY_IN, all}, {ARRAY_ADD_FP32, all})
+BIND(embedding_backward, EMBEDDING_BACKWARD, embedding, .rows = rows, .width = width, .tokens = p[0], .dout = p[1],
+     .dtable = p[2])
+static void tokens(const int64_t *s, int32_t *out) { scatter(s[SHAPE_ROWS], s[SHAPE_ROWS], out); }
+
+ARRAYS(cross_entropy, {ARRAY_IN, all}, {ARRAY_INT32, rows}, {ARRAY_OUT_FP32, rows}, {ARRAY_OUT_FP32, rows})
+BIND(cross_entropy, CROSS_ENTROPY_FORWARD, cross_entropy, .rows = rows, .vocab = width, .x = p[0], .targets = p[1],
+     .loss = p[2], .lse = p[3])
+ARRAYS(cross_entropy_backward, {ARRAY_IN, all}, {ARRAY_INT32, rows}, {ARRAY_OUT_FP32, rows}, {ARRAY_OUT_FP32, rows},
+       {ARRAY_OUT, all})
+BIND(cross_entropy_backward, CROSS_ENTROPY_BACKWARD, cross_entropy, .rows = rows, .vocab = width, .x = p[0],
+     .targets = p[1], .loss = p[2], .lse = p[3], .scale = 1, .dx = p[4])
+static void targets(const int64_t *s, int32_t *out) { scatter(s[SHAPE_ROWS], s[SHAPE_HIDDEN], out); }
+
 /* ---- The table ---- */
 
 #define ROW(OP, KIND, name, ...)                                                                                       \
@@ -248,6 +310,18 @@ static const struct measured_op ops[] = {
     ROW(BIAS_BACKWARD, BIAS_BACKWARD, bias_backward, NULL, small_memory, 0, 0),
     ROW(PERMUTE_ADD, COPY, permute_add, NULL, small_memory, 0, 0),
     ROW(ADAMW, ADAMW, adamw, NULL, small_memory, 0, 0),
+    ROW(ROPE, ROPE, rope, row_numbers, small_memory, 0, 0),
+    ROW(SILU, SILU_FORWARD, silu, NULL, small_memory, 0, 0),
+    ROW(SILU_BACKWARD, SILU_BACKWARD, silu_backward, NULL, small_memory, 0, 0),
+    ROW(BIAS, BIAS_FORWARD, bias, NULL, small_memory, 0, 0),
+    ROW(MODULATE_BACKWARD, MODULATE_BACKWARD, modulate_backward, sample_rows, small_memory, 0, 0),
+    ROW(GATE, GATE_FORWARD, gate, sample_rows, small_memory, 0, 0),
+    ROW(GATE_BACKWARD, GATE_BACKWARD, gate_backward, sample_rows, small_memory, 0, 0),
+    ROW(EMBEDDING, EMBEDDING_FORWARD, embedding, tokens, small_memory, 0, 0),
+    ROW(EMBEDDING_BACKWARD, EMBEDDING_BACKWARD, embedding_backward, tokens, small_memory, 0, 0),
+    ROW(CROSS_ENTROPY, CROSS_ENTROPY_FORWARD, cross_entropy, targets, small_memory, 0, 0),
+    ROW(CROSS_ENTROPY_BACKWARD, CROSS_ENTROPY_BACKWARD, cross_entropy_backward, targets, small_memory,
+        OPERATOR_CROSS_ENTROPY_FORWARD, 1u << 2 | 1u << 3),
 };
 
 const struct measured_op *measured_op_find(enum row_op op) {

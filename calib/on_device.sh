@@ -1,16 +1,19 @@
 #!/bin/sh
 # on_device.sh: everything that needs a GPU, in under 8 minutes: builds, checks every CUDA kernel against its reference on
-# the device, measures (calibrate run), compares with the shipped parameters, plays one rank of a 32-GPU schedule, and
-# leaves the rows to commit in
-# calib/data/measured_GPU/ with versions.txt and summary.txt. Run again, it goes on where it ended.
+# the device, measures (calibrate run), compares attention with cuDNN and FlashAttention 3 and all rows with the shipped
+# parameters, plays one rank of a 32-GPU schedule, and leaves the rows to commit in calib/data/measured_GPU/ with
+# versions.txt and summary.txt; in its folders wgmma/ and cudnn/ those of the other attention kernel and of cuDNN. Run
+# again, it goes on where it ended.
 #   sh calib/on_device.sh              the first GPU of this machine; collectives over all of them
 #   DEVICE=cpu sh calib/on_device.sh   the same steps on the CPU, into out/on_device
-# BUDGET_S: seconds of measuring kernels (cuda 210, cpu 60). OUT: another folder. MODEL: shapes of this model (cuda: the
-# usual grid; cpu: tiny-1d). DCPSIM: a program that is built already, with its tests beside it; nothing is built then.
+# BUDGET_S: seconds of measuring kernels (cuda 130, cpu 60). OUT: another folder. MODEL: shapes of this model (cuda: the
+# usual grid; cpu: tiny-1d). PYTHON: one with PyTorch, for cuDNN (python3). DCPSIM: a program that is built already, with
+# its tests beside it; nothing is built then.
 set -eu
 cd "$(dirname "$0")/.."
 device=${DEVICE:-cuda}
 quick=
+python=${PYTHON:-python3}
 started=$(date +%s)
 case $device in
 cuda)
@@ -20,7 +23,8 @@ cuda)
   fi
   name=$(nvidia-smi -i 0 --query-gpu=name --format=csv,noheader | sed 's/^NVIDIA //' | tr 'A-Z' 'a-z' | tr -c 'a-z0-9\n' '_')
   ranks=$(nvidia-smi -L | wc -l)
-  budget=${BUDGET_S:-210}
+  budget=${BUDGET_S:-130}
+  execute_s=25
   out=${OUT:-calib/data/measured_$name}
   case $name in
   h100*) params=h100_sxm ;;
@@ -31,6 +35,7 @@ cpu)
   name=cpu
   ranks=2
   budget=${BUDGET_S:-60}
+  execute_s=60
   MODEL=${MODEL:-tiny-1d}
   quick='--max-tokens 256 --shape-limit-s 0.03 --confidence 0.2'
   out=${OUT:-out/on_device}
@@ -45,14 +50,17 @@ mkdir -p "$out"
 
 failed=
 # step NAME SECONDS COMMAND...: its output in NAME.txt beside the rows and, at the end, on the screen. What fails is named
-# at the end: rows that are measured are worth keeping.
+# at the end: rows that are measured are worth keeping. Limits add up to 460 s on a GPU; after a long build the last steps
+# are cut at 470 s.
 step() {
   title=$1
   limit=$2
   shift 2
-  echo "== $title ($(($(date +%s) - started)) s)"
+  spent=$(($(date +%s) - started))
+  left=$((spent < 470 ? 470 - spent : 1))
+  echo "== $title ($spent s)"
   status=0
-  timeout "$limit" "$@" >"$out/$title.txt" 2>&1 || status=$?
+  timeout $((limit < left ? limit : left)) "$@" >"$out/$title.txt" 2>&1 || status=$?
   cat "$out/$title.txt"
   if [ "$status" -ne 0 ]; then
     echo "$title failed with exit status $status" | tee -a "$out/$title.txt"
@@ -90,27 +98,46 @@ fi
 
 # Every operator on the GPU against its double reference; the CPU's are compared by the unit tests.
 if [ "$device" = cuda ]; then
-  step verify 90 "$(dirname "$DCPSIM")/tests/verify" large
+  step verify 60 "$(dirname "$DCPSIM")/tests/verify" large
 fi
 
 # shellcheck disable=SC2086
-step kernels $((budget + 60)) "$DCPSIM" calibrate run --device "$device" -o "$out" --budget-s "$budget" ${MODEL:+--model $MODEL} \
+step kernels $((budget + 15)) "$DCPSIM" calibrate run --device "$device" -o "$out" --budget-s "$budget" ${MODEL:+--model $MODEL} \
   $quick
 
 if [ "$ranks" -gt 1 ] && command -v mpirun >/dev/null 2>&1; then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  step collectives 90 mpirun -np "$ranks" --oversubscribe --mca mpi_yield_when_idle 1 "$DCPSIM" calibrate run \
-    --device "$device" -o "$out" --budget-s $((budget < 45 ? budget : 45))
+  step collectives 50 mpirun -np "$ranks" --oversubscribe --mca mpi_yield_when_idle 1 "$DCPSIM" calibrate run \
+    --device "$device" -o "$out" --budget-s $((budget < 35 ? budget : 35))
 else
   echo "collectives are not measured: $ranks GPU, or no mpirun"
 fi
 
+# Attention beside cuDNN and FlashAttention 3: the heads of llama2-7b, which the run above may not have reached, and the
+# kernel that is not chosen yet, in a folder of its own.
+if [ "$device" = cuda ]; then
+  mkdir -p "$out/wgmma" "$out/cudnn"
+  llama2='--device cuda --model llama2-7b --shape-limit-s 0.1 --budget-s 20'
+  # shellcheck disable=SC2086
+  step attention 25 "$DCPSIM" calibrate run $llama2 -o "$out" --ops attention_forward,attention_backward
+  # shellcheck disable=SC2086
+  step wgmma 30 env DCPSIM_ATTENTION=wgmma "$DCPSIM" calibrate run $llama2 -o "$out/wgmma" --ops attention_forward
+fi
+set -- "$out/attention.csv"
+[ ! -s "$out/wgmma/attention.csv" ] || set -- "$@" "$out/wgmma/attention.csv"
+[ "$device" = cpu ] || set -- "$@" --write "$out/cudnn/attention.csv"
+if command -v "$python" >/dev/null 2>&1; then
+  step peers 60 "$python" calib/attention_peers.py "$@" --device "$device"
+else
+  echo "attention is not compared: no $python"
+fi
+
 # What the shipped parameters say of these rows (their kernels are others' libraries), and what a fit to the rows does.
 if [ -n "$params" ]; then
-  step shipped 30 "$DCPSIM" calibrate check --params "$params" "$out"/*.csv
+  step shipped 10 "$DCPSIM" calibrate check --params "$params" "$out"/*.csv
 fi
-step fit 60 "$DCPSIM" calibrate fit "$out"/*.csv --device "${params:-cpu}" --params "${params:-h200_sxm}" -o "$out/fitted.json"
-[ ! -f "$out/fitted.json" ] || step fitted 30 "$DCPSIM" calibrate check --params "$out/fitted.json" "$out"/*.csv
+step fit 20 "$DCPSIM" calibrate fit "$out"/*.csv --device "${params:-cpu}" --params "${params:-h200_sxm}" -o "$out/fitted.json"
+[ ! -f "$out/fitted.json" ] || step fitted 10 "$DCPSIM" calibrate check --params "$out/fitted.json" "$out"/*.csv
 
 # One rank's part of a larger schedule, measured beside its prediction: what other ranks would send is waited for.
 model=tiny-1d
@@ -118,19 +145,20 @@ model=tiny-1d
 "$DCPSIM" simulate --trace sharegpt --model $model --cluster h200_8x4 --policy packed,dcp --steps 2 --draws 0 \
   --tokens-per-step 524288 --pack-tokens 16384 --schedule "$out/{policy}.jsonl" >/dev/null 2>&1 || failed="$failed simulate"
 for policy in packed dcp; do
-  step "execute_$policy" 60 "$DCPSIM" execute "$out/$policy.jsonl" --device "$device" --as-rank 0 --world 32 --steps 1
+  step "execute_$policy" "$execute_s" "$DCPSIM" execute "$out/$policy.jsonl" --device "$device" --as-rank 0 --world 32 --steps 1
 done
 
 {
   echo "$name, $(cat "$out/versions.txt" | sed -n 1p), $(sed -n 2p "$out/versions.txt")"
-  for part in verify kernels collectives shipped fit fitted execute_packed execute_dcp; do
+  for part in verify kernels collectives attention wgmma peers shipped fit fitted execute_packed execute_dcp; do
     [ -s "$out/$part.txt" ] || continue
     echo
     echo "== $part"
     cat "$out/$part.txt"
   done
 } >"$out/summary.txt"
-rm -f "$out/fitted.json" "$out"/verify.txt "$out"/kernels.txt "$out"/collectives.txt "$out"/shipped.txt "$out"/fit.txt \
+rm -f "$out/fitted.json" "$out"/verify.txt "$out"/kernels.txt "$out"/collectives.txt "$out"/attention.txt "$out"/wgmma.txt "$out"/peers.txt \
+  "$out"/shipped.txt "$out"/fit.txt \
   "$out"/fitted.txt "$out"/execute_*.txt "$out"/packed.jsonl "$out"/dcp.jsonl
 echo "== done in $(($(date +%s) - started)) s; commit $out: rows, versions.txt, summary.txt"
 if [ -n "$failed" ]; then

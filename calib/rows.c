@@ -34,6 +34,17 @@ static const struct {
     [ROW_OP_BIAS_BACKWARD] = {"bias_backward", ROW_MEMORY},
     [ROW_OP_PERMUTE_ADD] = {"permute_add", ROW_MEMORY},
     [ROW_OP_ADAMW] = {"adamw", ROW_MEMORY},
+    [ROW_OP_ROPE] = {"rope", ROW_MEMORY},
+    [ROW_OP_SILU] = {"silu", ROW_MEMORY},
+    [ROW_OP_SILU_BACKWARD] = {"silu_backward", ROW_MEMORY},
+    [ROW_OP_BIAS] = {"bias", ROW_MEMORY},
+    [ROW_OP_MODULATE_BACKWARD] = {"modulate_backward", ROW_MEMORY},
+    [ROW_OP_GATE] = {"gate", ROW_MEMORY},
+    [ROW_OP_GATE_BACKWARD] = {"gate_backward", ROW_MEMORY},
+    [ROW_OP_EMBEDDING] = {"embedding", ROW_MEMORY},
+    [ROW_OP_EMBEDDING_BACKWARD] = {"embedding_backward", ROW_MEMORY},
+    [ROW_OP_CROSS_ENTROPY] = {"cross_entropy", ROW_MEMORY},
+    [ROW_OP_CROSS_ENTROPY_BACKWARD] = {"cross_entropy_backward", ROW_MEMORY},
     [ROW_OP_ALL_REDUCE] = {"all_reduce", ROW_COLLECTIVE},
     [ROW_OP_ALL_GATHER] = {"all_gather", ROW_COLLECTIVE},
     [ROW_OP_REDUCE_SCATTER] = {"reduce_scatter", ROW_COLLECTIVE},
@@ -102,6 +113,14 @@ const char *const *row_shape_columns(enum row_class class) {
 }
 
 bool row_shape_is_optional(enum row_class class, int k) { return class == ROW_COLLECTIVE && k == SHAPE_GROUPS; }
+
+const char *row_describe(enum row_op op, const int64_t *shape, char *buf, size_t size) {
+  const char *const *columns = row_shape_columns(row_op_class(op));
+  size_t n = (size_t)snprintf(buf, size, "%s", row_op_name(op));
+  for (int i = 0; columns[i] && n < size; i++)
+    n += (size_t)snprintf(buf + n, size - n, "%s %s %lld", i ? "," : "", columns[i], (long long)shape[i]);
+  return buf;
+}
 
 void row_op_list(char *buf, size_t size) {
   size_t n = 0;
@@ -198,7 +217,7 @@ static int read_shape(const struct table *t, size_t i, const struct places *p, s
 
 static int read_row(const struct table *t, size_t i, const struct places *p, struct row *row, struct err *err) {
   const char *op = table_field(t, i, p->op), *time = table_field(t, i, p->time_s);
-  char list[800];
+  char list[1000];
   *row = (struct row){.op = row_op_find(op), .dtype = table_field(t, i, p->dtype), .time_s = row_positive(time)};
   if (row->op == ROW_OPS) {
     row_op_list(list, sizeof list);

@@ -7,7 +7,9 @@
  *     i-th (from 1) of ceil(seqlen * i / batch) tokens
  *   gemm, gemm_wgrad (added in fp32 to what is there; k are tokens): m,n,k
  *   rmsnorm, rmsnorm_backward, layernorm, layernorm_backward, residual, swiglu, swiglu_backward, gelu, gelu_backward,
- *     modulate, permute, bias_backward, permute_add, adamw: m,n (rows, width of the output)
+ *     modulate, permute, bias_backward, permute_add, adamw, rope, silu, silu_backward, bias, modulate_backward, gate,
+ *     gate_backward, embedding, embedding_backward: m,n (rows, width of the output); cross_entropy,
+ *     cross_entropy_backward: m,n (rows, vocabulary)
  *   all_reduce, all_gather, reduce_scatter, all_to_all, all_to_all_uneven (bytes: what the busiest rank receives),
  *   send_recv, barrier (bytes 0), broadcast, reduce, gather, scatter: ranks,nodes,bytes and, if there is such a column,
  *     groups: how many disjoint groups of so many ranks ran the collective at once (1 where it is empty)
@@ -45,6 +47,17 @@ enum row_op {
   ROW_OP_BIAS_BACKWARD,
   ROW_OP_PERMUTE_ADD,
   ROW_OP_ADAMW,
+  ROW_OP_ROPE,
+  ROW_OP_SILU,
+  ROW_OP_SILU_BACKWARD,
+  ROW_OP_BIAS,
+  ROW_OP_MODULATE_BACKWARD,
+  ROW_OP_GATE,
+  ROW_OP_GATE_BACKWARD,
+  ROW_OP_EMBEDDING,
+  ROW_OP_EMBEDDING_BACKWARD,
+  ROW_OP_CROSS_ENTROPY,
+  ROW_OP_CROSS_ENTROPY_BACKWARD,
   ROW_OP_ALL_REDUCE,
   ROW_OP_ALL_GATHER,
   ROW_OP_REDUCE_SCATTER,
@@ -99,6 +112,8 @@ enum row_op row_op_find(const char *name);
 const char *const *row_shape_columns(enum row_class class);
 /* Whether rows may lack the k-th of them, which then is 1. */
 bool row_shape_is_optional(enum row_class class, int k);
+/* Writes name and shape, as messages show them: "gemm m 2048, n 4096, k 128". Returns buf. */
+const char *row_describe(enum row_op op, const int64_t *shape, char *buf, size_t size);
 /* "a, b, c": all operations. */
 void row_op_list(char *buf, size_t size);
 

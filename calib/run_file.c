@@ -111,6 +111,17 @@ bool run_file_has(const struct run_file *f, enum row_op op, const char *dtype, c
   return false;
 }
 
+int run_file_agrees(const struct run_file *f, const struct machine *machine, struct err *err) {
+  const struct table *t = &f->had.table;
+  const int device = table_column(t, "device"), library = table_column(t, "library");
+  for (size_t i = 0; i < t->n_rows; i++)
+    if (strcmp(table_field(t, i, device), machine->device) == 0 &&
+        strcmp(table_field(t, i, library), machine->library) != 0)
+      return table_error(t, i, err, "measured with '%s', and this is '%s'; name another folder",
+                         table_field(t, i, library), machine->library);
+  return 0;
+}
+
 static void put_number(FILE *out, double v, const char *format) {
   char text[32], shortest[32];
   snprintf(text, sizeof text, format, v);

@@ -33,6 +33,8 @@ void run_file_close(struct run_file *f); /* harmless on a zeroed struct with fd 
 /* Whether the file had the row when it was opened: same operation, data type, shape and device. */
 bool run_file_has(const struct run_file *f, enum row_op op, const char *dtype, const int64_t *shape,
                   const char *device);
+/* Rows of one device in a file must be of one library: those of another are an error that names the line. */
+int run_file_agrees(const struct run_file *f, const struct machine *machine, struct err *err);
 int run_file_append(struct run_file *f, const struct run_row *row, struct err *err);
 
 /* How sure a row's median is, from its confidence_frac: 1, falling to a half where that is a tenth; 1 without one. */

@@ -15,7 +15,7 @@ static bool is_measurable(enum row_op op) {
 }
 
 static int unknown_op(const char *name, struct err *err) {
-  char list[700] = "";
+  char list[1000] = "";
   for (int op = 0; op < ROW_OPS; op++)
     if (is_measurable((enum row_op)op))
       snprintf(list + strlen(list), sizeof list - strlen(list), ", %s", row_op_name((enum row_op)op));
@@ -259,8 +259,9 @@ static void add_memory(struct candidates *c, const struct grid *g) {
   for (int op = 0; op < ROW_OPS; op++)
     for (int d = 0; d < g->memory_dims.n && row_op_class((enum row_op)op) == ROW_MEMORY; d++)
       for (int i = 0; i < g->tokens.n; i++)
-        add(c, (enum row_op)op, axis_level(i, g->tokens.n) + axis_level(d, g->memory_dims.n),
-            (const int64_t[ROW_SHAPE_MAX]){g->tokens.v[i], g->memory_dims.v[d]});
+        if (op != ROW_OP_ROPE || g->memory_dims.v[d] % 2 == 0) /* it turns pairs */
+          add(c, (enum row_op)op, axis_level(i, g->tokens.n) + axis_level(d, g->memory_dims.n),
+              (const int64_t[ROW_SHAPE_MAX]){g->tokens.v[i], g->memory_dims.v[d]});
 }
 
 /* Sizes of which every rank has a whole number of elements, an odd one of an uneven exchange of their halves. */

@@ -33,8 +33,9 @@ struct device_kind {
 struct device {
   const struct device_kind *kind;
   int index;
-  char name[96]; /* for people: "NVIDIA H200", "cpu" */
-  void *stream;  /* cuda: the stream of device_run, for collectives to join; else NULL */
+  char name[96];      /* for people: "NVIDIA H200", "cpu" */
+  void *stream;       /* cuda: the stream of device_run, for collectives to join; else NULL */
+  const char *choice; /* kernels asked for in the environment, "attention_forward by wgmma"; NULL: the usual ones */
 };
 
 /* `kind`: a row's name; an unknown one is a usage error that lists them. index: which GPU; the CPU has 0 only.

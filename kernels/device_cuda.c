@@ -63,15 +63,19 @@ static int choose(struct cuda *cuda, struct err *err) {
   cuda->attention_wgmma = attention && strcmp(attention, "wgmma") == 0;
   if (attention && !cuda->attention_wgmma && strcmp(attention, "mma") != 0)
     return err_usage(err, "DCPSIM_ATTENTION is '%s'; there are: mma (the default), wgmma", attention);
+  if (cuda->attention_wgmma)
+    cuda->shared.choice = "attention_forward by wgmma";
   return 0;
 }
 
 static int acquire(struct cuda *cuda, struct err *err) {
   if (CALL(cuda, cuDevicePrimaryCtxRetain, &cuda->context, cuda->ordinal) ||
       CALL(cuda, cuCtxSetCurrent, cuda->context) ||
-      CALL(cuda, cuStreamCreate, &cuda->shared.stream, CUDA_STREAM_NON_BLOCKING) ||
-      CALL(cuda, cuModuleLoadData, &cuda->module, dcpsim_fatbin) || CALL(cuda, cuEventCreate, &cuda->started, 0) ||
-      CALL(cuda, cuEventCreate, &cuda->stopped, 0) ||
+      CALL(cuda, cuStreamCreate, &cuda->shared.stream, CUDA_STREAM_NON_BLOCKING))
+    return -1;
+  if (CALL(cuda, cuModuleLoadData, &cuda->module, dcpsim_fatbin))
+    return err_prefix(err, "the kernels do not load; is the driver older than the CUDA toolkit that built dcpsim?");
+  if (CALL(cuda, cuEventCreate, &cuda->started, 0) || CALL(cuda, cuEventCreate, &cuda->stopped, 0) ||
       cuda_allocate(cuda, &cuda->gemm_workspace, CUBLASLT_WORKSPACE_BYTES, err))
     return -1;
   return CALL(cuda, cuEventRecord, cuda->started, cuda->shared.stream);

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "calib/calibration.h"
 #include "calib/placement.h"
@@ -23,7 +24,7 @@
 
 struct arguments {
   const char *device, *model, *out, *ops;
-  int64_t max_tokens, ranks_per_node;
+  int64_t max_tokens, max_bytes, ranks_per_node;
   double budget_s, confidence_frac, shape_limit_s;
   bool warm, json, help;
 };
@@ -175,6 +176,15 @@ static int local_rank(void) {
   return 0;
 }
 
+/* Ends this process of several at once, by which mpirun ends the others: they may wait for it in a collective, and so
+ * would it for them while it leaves in order. */
+static void give_up(struct err *err) {
+  err_prefix(err, "calibrate run");
+  const int status = cli_fail(err);
+  fflush(NULL);
+  _exit(status);
+}
+
 static int run(const struct arguments *a, struct err *err) {
   struct device *device = NULL;
   struct communicator *world = NULL;
@@ -187,6 +197,7 @@ static int run(const struct arguments *a, struct err *err) {
       .model = a->model ? &model : NULL,
       .max_tokens = a->max_tokens,
       .ranks_per_node = a->ranks_per_node,
+      .max_bytes = a->max_bytes,
       .budget_s = a->budget_s,
       .measure = {.confidence_frac = a->confidence_frac, .shape_limit_s = a->shape_limit_s, .stop = &stop},
       .warm = a->warm,
@@ -194,7 +205,6 @@ static int run(const struct arguments *a, struct err *err) {
       .progress = show_progress,
       .progress_to = &bar};
   const bool is_cpu = strcmp(a->device, "cpu") == 0;
-  bool gave_up = false;
   int rc = -1;
   if (options.budget_s == 0)
     options.budget_s = is_cpu ? CPU_BUDGET_S : GPU_BUDGET_S;
@@ -207,16 +217,17 @@ static int run(const struct arguments *a, struct err *err) {
     goto out;
   stop_on_signal();
   rc = calibration_run(&result, device, world, &options, err);
-  gave_up = rc && world->ranks > 1;
   if (bar.total > 0)
     progress_finish(&bar);
+  if (rc && world->ranks > 1 && !err->usage)
+    give_up(err);
   if (rc == 0 && world->rank == 0)
     rc = print_result(&result, a, err);
   if (rc == 0 && result.stopped && world->rank == 0)
     rc = err_set(err, "stopped; the rows so far are kept, and the same command goes on from there");
+  if (rc == 0 && result.wrong > 0 && world->rank == 0)
+    rc = err_set(err, "wrong results: %zu shapes have no row", result.wrong);
 out:
-  if (gave_up) /* other ranks may wait for this one, and closing would wait for them: its exit makes mpirun end them */
-    return rc;
   communicator_close(world);
   device_close(device);
   return rc;
@@ -226,11 +237,12 @@ static void help(FILE *out) {
   fprintf(
       out,
       "usage: dcpsim calibrate run -o DIR [--device cpu|cuda] [--model NAME] [--ops LIST] [--budget-s N]\n"
-      "       mpirun -np N dcpsim calibrate run -o DIR [--device cpu|cuda]\n\n"
+      "       mpirun -np N dcpsim calibrate run -o DIR [--device cpu|cuda] [--max-bytes N]\n\n"
       "Measures this machine and appends rows to DIR/attention.csv, gemm.csv, memory.csv (one process) and\n"
       "collective.csv (several processes), for `calibrate fit` and `calibrate check`. Each kernel is first compared\n"
       "with its reference in double precision on a small shape, each collective with exact numbers: rows of one that\n"
-      "computes wrong are not written. Shapes come coarse to fine, so that a run that ends early covers everything.\n"
+      "computes wrong are not written, and the exit status is 1 in the end. Shapes come coarse to fine, so that a run\n"
+      "that ends early covers everything.\n"
       "Several processes measure groups of them as they lie over nodes: 1, 2, 4, ... and all nodes, with 1, 2, 4, ...\n"
       "and all ranks of each; one such group alone, and all at once (column groups). The ranks of a host are a node.\n"
       "Run again to go on: shapes that DIR has from this device are not measured again. Ctrl-C ends cleanly; a kill\n"
@@ -240,6 +252,7 @@ static void help(FILE *out) {
       "                     (default cpu)\n"
       "  --model NAME       shapes of this model: a preset or a JSON file (default: a grid of usual sizes)\n"
       "  --max-tokens N     tokens of a micro-batch on one rank, at most (default: cpu 2048, cuda 32768)\n"
+      "  --max-bytes N      bytes of a collective, at most (default: cpu 16777216, cuda 1073741824)\n"
       "  --ops LIST         operations, or classes attention, gemm, memory, collective, with commas (default: all\n"
       "                     kernels; under mpirun all collectives)\n"
       "  --ranks-per-node N every N ranks that follow each other are a node (default: those of one host), for hosts\n"
@@ -261,6 +274,7 @@ static const struct option options[] = {
     {"device", required_argument, NULL, 'd'},
     {"model", required_argument, NULL, 'm'},
     {"max-tokens", required_argument, NULL, 't'},
+    {"max-bytes", required_argument, NULL, 'y'},
     {"ops", required_argument, NULL, 'p'},
     {"ranks-per-node", required_argument, NULL, 'r'},
     {"budget-s", required_argument, NULL, 'b'},
@@ -291,6 +305,11 @@ static int set_option(struct arguments *a, int code, struct err *err) {
     if (a->ranks_per_node >= 1 && a->ranks_per_node <= 1 << 16)
       return 0;
     return err_usage(err, "--ranks-per-node must be an integer from 1 to %d, got '%s'", 1 << 16, optarg);
+  case 'y':
+    a->max_bytes = row_integer(optarg);
+    if (a->max_bytes >= 64 && a->max_bytes <= INT64_C(1) << 40)
+      return 0;
+    return err_usage(err, "--max-bytes must be an integer from 64 to %lld, got '%s'", 1LL << 40, optarg);
   case 'b':
     return positive("--budget-s", optarg, 1e6, &a->budget_s, err);
   case 'c':

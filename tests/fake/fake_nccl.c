@@ -1,6 +1,6 @@
 /* An NCCL whose collectives are MPI's, for devices whose memory is the host's (fake_cuda_driver.c). It stands in for
  * libnccl.so.2. A communicator's ranks must be equally far apart in the world. Environment: FAKE_NCCL_FAIL=SYMBOL: it
- * fails. */
+ * fails; FAKE_NCCL_WRONG=1: sums are of fewer ranks. */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -30,9 +30,46 @@ static int n_messages, depth;
   type name(__VA_ARGS__)
 
 static MPI_Datatype type_of(int type) { return type == 7 ? MPI_FLOAT : type == 9 ? MPI_UINT16_T : MPI_DATATYPE_NULL; }
+
+static float from_bf16(uint16_t x) {
+  const uint32_t bits = (uint32_t)x << 16;
+  float value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+/* Sums of bf16 numbers, which MPI does not know; rounded down: tests send numbers whose sums need no rounding. */
+static void add_bf16(void *from, void *to, int *n, MPI_Datatype *type) {
+  (void)type;
+  for (int i = 0; i < *n; i++) {
+    const float sum = from_bf16(((uint16_t *)from)[i]) + from_bf16(((uint16_t *)to)[i]);
+    uint32_t bits;
+    memcpy(&bits, &sum, sizeof bits);
+    ((uint16_t *)to)[i] = (uint16_t)(bits >> 16);
+  }
+}
+
+static void add_nothing(void *from, void *to, int *n, MPI_Datatype *type) { (void)from, (void)to, (void)n, (void)type; }
+
+static MPI_Op sum_of(int type) {
+  static MPI_Op bf16 = MPI_OP_NULL, nothing = MPI_OP_NULL;
+  if (bf16 == MPI_OP_NULL) {
+    MPI_Op_create(add_bf16, 1, &bf16);
+    MPI_Op_create(add_nothing, 1, &nothing);
+  }
+  if (getenv("FAKE_NCCL_WRONG"))
+    return nothing;
+  return type == 9 ? bf16 : MPI_SUM;
+}
+
 static int result(int rc) { return rc == MPI_SUCCESS ? 0 : 3; }
 
 LIBRARY(const char *, ncclGetErrorString, int code) { return code == 3 ? "internal error" : "unknown"; }
+
+LIBRARY(int, ncclGetVersion, int *version) {
+  *version = 22703;
+  return 0;
+}
 
 LIBRARY(int, ncclGetUniqueId, struct id *id) {
   static int32_t n;
@@ -85,7 +122,7 @@ LIBRARY(int, ncclCommDestroy, void *comm) {
 LIBRARY(int, ncclAllReduce, const void *send, void *recv, size_t count, int type, int op, void *comm, void *stream) {
   if (!stream || op != 0 || fails("ncclAllReduce"))
     return 3;
-  return result(MPI_Allreduce(send == recv ? MPI_IN_PLACE : send, recv, (int)count, type_of(type), MPI_SUM,
+  return result(MPI_Allreduce(send == recv ? MPI_IN_PLACE : send, recv, (int)count, type_of(type), sum_of(type),
                               ((struct comm *)comm)->comm));
 }
 
@@ -98,7 +135,8 @@ LIBRARY(int, ncclAllGather, const void *send, void *recv, size_t count, int type
 LIBRARY(int, ncclReduceScatter, const void *send, void *recv, size_t count, int type, int op, void *comm,
         void *stream) {
   (void)stream, (void)op;
-  return result(MPI_Reduce_scatter_block(send, recv, (int)count, type_of(type), MPI_SUM, ((struct comm *)comm)->comm));
+  return result(
+      MPI_Reduce_scatter_block(send, recv, (int)count, type_of(type), sum_of(type), ((struct comm *)comm)->comm));
 }
 
 LIBRARY(int, ncclSend, const void *send, size_t count, int type, int peer, void *comm, void *stream) {

@@ -51,6 +51,7 @@ refuse 2 'all_reduce needs several processes: mpirun' run -o "$work/run" --ops a
 refuse 2 "no device 'tpu'; there are: cpu, cuda" run -o "$work/run" --device tpu
 refuse 2 "unknown model" run -o "$work/run" --model nope
 refuse 2 '\--max-tokens must be an integer from 64' run -o "$work/run" --max-tokens 1
+refuse 2 '\--max-bytes must be an integer from 64' run -o "$work/run" --max-bytes 1k
 refuse 2 '\--confidence must be a number above 0' run -o "$work/run" --confidence 0
 refuse 2 '\--budget-s must be a number above 0' run -o "$work/run" --budget-s x
 refuse 2 "it takes no file" run -o "$work/run" "$work/good.csv"

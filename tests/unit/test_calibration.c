@@ -329,6 +329,13 @@ Test(calibration, files_go_on) {
   cr_assert(run_file_open(&f, dir, ROW_GEMM, &repaired, &error) == 0 && !repaired);
   cr_expect(has(&f, 1, machine.device) && has(&f, 2, machine.device) && !has(&f, 3, machine.device));
   cr_expect(!has(&f, 1, "other") && run_file_made(&f.had));
+  struct machine same = machine, others = machine;
+  snprintf(same.driver, sizeof same.driver, "another");
+  cr_expect(run_file_agrees(&f, &machine, &error) == 0 && run_file_agrees(&f, &same, &error) == 0);
+  snprintf(others.library, sizeof others.library, "another");
+  cr_expect(run_file_agrees(&f, &others, &error) == -1 && strstr(error.msg, "line 2: measured with "), "%s", error.msg);
+  snprintf(others.device, sizeof others.device, "another"); /* may be beside them */
+  cr_expect(run_file_agrees(&f, &others, &error) == 0);
   cr_expect_float_eq(run_file_weight(&f.had, 0), 1 / 1.0025, 1e-9); /* confidence_frac 0.005 */
   append(&f, 3);
   run_file_close(&f);
@@ -401,6 +408,7 @@ Test(calibration, wrong_operators_are_not_written) {
   struct calibration result = run_once(&options);
   cr_expect(result.ops[ROW_OP_GEMM].refused == result.ops[ROW_OP_GEMM].planned && result.ops[ROW_OP_GEMM].planned > 0);
   cr_expect(result.ops[ROW_OP_RMSNORM].measured == result.ops[ROW_OP_RMSNORM].planned);
+  cr_expect(result.wrong == result.refused && result.wrong > result.ops[ROW_OP_GEMM].refused);
   cr_expect(strstr(warned, "gemm: differs from its reference") && strstr(warned, "gemm_wgrad: differs"), "%s", warned);
   cr_expect(rows_read(&rows, path, &error) == -1 && strstr(error.msg, "a header and no rows"), "%s", error.msg);
 
@@ -419,6 +427,7 @@ Test(calibration, wrong_operators_are_not_written) {
   result = run_once(&options);
   cr_expect(result.ops[ROW_OP_PERMUTE].refused == result.ops[ROW_OP_PERMUTE].planned &&
             result.ops[ROW_OP_BIAS_BACKWARD].measured == result.ops[ROW_OP_BIAS_BACKWARD].planned);
+  cr_expect(result.refused > 0 && result.wrong == 0);
   cr_expect_str_eq(warned, "permute: not measured: there is no CUDA kernel yet for a strided or adding copy");
   options.measure.run = NULL;
 

@@ -134,8 +134,10 @@ Test(rows, refusals) {
        "rows 'r.csv' line 2: unknown op 'allreduce'; valid: attention_forward, attention_backward, "
        "attention_forward_backward, attention_varlen_forward, attention_varlen_backward, gemm, gemm_wgrad, rmsnorm, "
        "rmsnorm_backward, layernorm, layernorm_backward, residual, swiglu, swiglu_backward, gelu, gelu_backward, "
-       "modulate, permute, bias_backward, permute_add, adamw, all_reduce, "
-       "all_gather, reduce_scatter, all_to_all, send_recv, all_to_all_uneven, barrier, broadcast, reduce, gather, scatter"},
+       "modulate, permute, bias_backward, permute_add, adamw, rope, silu, silu_backward, bias, modulate_backward, "
+       "gate, gate_backward, embedding, embedding_backward, cross_entropy, cross_entropy_backward, all_reduce, "
+       "all_gather, reduce_scatter, all_to_all, send_recv, all_to_all_uneven, barrier, broadcast, reduce, gather, "
+       "scatter"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     struct rows rows;
