@@ -27,7 +27,8 @@ set title "GPUs: one step, groups of SP 8 (fit from ".fit("gpus_even", 2).")" of
 set format x "%g"
 set xtics 4
 set ylabel "CPU seconds"
-set yrange [1e-5:100]
+set xrange [4:32768]
+set yrange [1e-5:1e4]
 plot points("gpus_even") using 1:2 with linespoints pt 7 lc rgb "#0072b2" title name("gpus_even", "even groups"), \
   points("gpus_uneven") using 1:2 with linespoints pt 5 lc rgb "#d55e00" title name("gpus_uneven", "uneven groups"), \
   points("dcp") using 1:2 with linespoints pt 6 lc rgb "#009e73" title name("dcp", "dcp, planned and played"), \
@@ -35,6 +36,7 @@ plot points("gpus_even") using 1:2 with linespoints pt 7 lc rgb "#0072b2" title 
   points("gpus_uneven") using 1:3 @memory "#d55e00" title "memory, uneven groups", \
   points("dcp") using 1:3 @memory "#009e73" title "memory, dcp (a trace of 1,000,000 samples)"
 
+set xrange [128:32768]
 set title "SP groups: one step of ".fit("groups", 3)." GPUs, SP 64 to 1 (fit from ".fit("groups", 2).")"
 set ylabel ""
 set y2label "peak MiB"
@@ -42,6 +44,7 @@ set yrange [1e-3:100]
 plot points("groups") using 1:2 with linespoints pt 5 lc rgb "#d55e00" title name("groups", "uneven groups"), \
   points("groups") using 1:3 @memory "#d55e00" title "memory"
 
+set xrange [1:1024]
 set title "Layers, micro-batches of a group: one step of 128 groups (fit from ".fit("layers", 2)." and ".fit("micro_batches", 2).")"
 set ylabel "CPU seconds"
 set y2label ""
@@ -52,12 +55,13 @@ plot points("layers") using 1:2 with linespoints pt 5 lc rgb "#d55e00" title nam
   points("layers") using 1:3 @memory "#d55e00" title "memory, layers", \
   points("micro_batches") using 1:3 @memory "#0072b2" title "memory, micro-batches"
 
+set xrange [100:1e7]
 set title "Samples of the trace, 32 GPUs: whole commands (fit from ".fit("samples_four", 2).")"
 set ylabel ""
 set y2label "peak MiB"
 set format x "10^%T"
 set xtics 10
-set yrange [1e-3:1000]
+set yrange [1e-3:1e4]
 plot points("samples_read") using 1:2 with linespoints pt 7 lc rgb "#0072b2" title name("samples_read", "trace info"), \
   points("samples_four") using 1:2 with linespoints pt 5 lc rgb "#d55e00" title name("samples_four", "simulate: bucket, packed, dcp_inter, dcp"), \
   points("samples_read") using 1:3 @memory "#0072b2" title "memory ~ x^".fit("samples_read", 5), \

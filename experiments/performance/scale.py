@@ -12,7 +12,7 @@ import time
 PROGRAM, SHORT = sys.argv[1], sys.argv[2] == "yes"
 RUNS = 1 if SHORT else 2
 LONG_S = 4  # a case that takes longer runs once
-MAX_EXPONENT = 1.15  # of peak memory above that of a curve's first x
+MAX_EXPONENT = 1.1  # of peak memory
 MAX_SAMPLES_MIB = 1024  # of 10,000,000 samples
 
 
@@ -173,7 +173,7 @@ def exponent(points):
 
 
 class Fit:
-    """A curve's cases by x, and the exponents over those from first_x on: of seconds, and of memory above the first case's."""
+    """A curve's cases by x, and the exponents of seconds and of memory over those from first_x on."""
 
     def __init__(self, curve, cases):
         self.curve, (self.title, self.first_x) = curve, CURVES[curve]
@@ -181,9 +181,8 @@ class Fit:
         if SHORT:
             self.first_x = self.cases[max(0, len(self.cases) - 3)].x
         upper = [case for case in self.cases if case.x >= self.first_x]
-        least_mib = self.cases[0].peak_mib
         self.cpu = exponent([(case.x, case.cpu_s) for case in upper])
-        self.memory = exponent([(case.x, case.peak_mib - least_mib) for case in upper if case.peak_mib > least_mib + 1])
+        self.memory = exponent([(case.x, case.peak_mib) for case in upper])
         self.last = self.cases[-1]
 
 
