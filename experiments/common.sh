@@ -1,4 +1,4 @@
-# common.sh: how an experiment begins and ends. POSIX sh, to be sourced in the root folder by experiments/NAME/run.sh:
+# common.sh: how an experiment begins and ends. POSIX sh, to be sourced in the root folder by a script in experiments/NAME:
 #   . experiments/common.sh; experiment_begin NAME "$@"; ...; experiment_end
 # Options it takes: --short (a subset of the rows in a fraction of the time, in out/short), --docs (results.csv and the
 # fenced tables of README.md are replaced by today's), --continue (keeps what an interrupted run had finished).
@@ -17,13 +17,13 @@ experiment_begin() {
     --docs) docs=yes ;;
     --continue) keep=yes ;;
     *)
-      echo "usage: sh experiments/$name/run.sh [--short] [--docs] [--continue]" >&2
+      echo "usage: sh $0 [--short] [--docs] [--continue]" >&2
       exit 2
       ;;
     esac
   done
   if [ $short = yes ] && [ $docs = yes ]; then
-    echo "experiments/$name/run.sh: --docs needs all rows, --short has few" >&2
+    echo "$0: --docs needs all rows, --short has few" >&2
     exit 2
   fi
   export LC_ALL=C
@@ -45,7 +45,7 @@ experiment_begin() {
     DCPSIM=build/release/dcpsim
   fi
   dcpsim=$(command -v "$DCPSIM") || {
-    echo "experiments/$name/run.sh: no program '$DCPSIM'" >&2
+    echo "$0: no program '$DCPSIM'" >&2
     exit 1
   }
   case $dcpsim in

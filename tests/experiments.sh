@@ -48,6 +48,22 @@ run() {
   echo "$name: $(($(date +%s) - begin)) s"
 }
 
+# run_alone SCRIPT OPTIONS...: seconds, which no two runs share, so nothing to compare: the script's own checks must hold.
+run_alone() {
+  script=experiments/$1
+  shift
+  name=$(basename "$(dirname "$script")")
+  [ -z "$only" ] || [ "$only" = "$name" ] || return 0
+  begin=$(date +%s)
+  ran=$((ran + 1))
+  if ! sh "$script" "$@" >"$work/log" 2>&1; then
+    tail -n 20 "$work/log"
+    echo "$script $*: failed"
+    failed=1
+  fi
+  echo "$name: $(($(date +%s) - begin)) s"
+}
+
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 # A comparison that cannot fail would be none: one number changed by 1e-4 must be found, one by 1e-8 must not.
@@ -72,6 +88,7 @@ run megatron_dynamic_cp out/short --short
 run dcp_h100_blog out/short --short
 run dcp_h200 out/short --short
 run real_lengths out/short --short
+run_alone performance/scale.sh --short
 if [ $ran = 0 ]; then
   echo "tests/experiments.sh: no experiment '$only'"
   exit 2

@@ -313,16 +313,28 @@ static void add_actors(struct engine *e, int group) {
   e->groups[group].n_actors = (int)e->n_actors - e->groups[group].first_actor;
 }
 
+static void add_edge(struct engine *e, int from, int to) {
+  struct edge edge = {from, to, NO_EDGE};
+  struct group_state *g = &e->groups[from];
+  if (g->first_leaving == NO_EDGE)
+    g->first_leaving = e->n_edges;
+  else
+    e->edges[g->last_leaving].next = e->n_edges;
+  g->last_leaving = e->n_edges;
+  VEC_PUSH(e->edges, e->n_edges, e->edges_cap, edge);
+  e->groups[to].n_edges++;
+  e->groups[to].waits_for++;
+}
+
 /* Edges from the groups that this one's ranks were in before. */
 static void add_edges(struct engine *e, int group) {
   const struct step_group *g = &e->in->groups[group];
   int last = -1;
+  e->groups[group].first_edge = e->n_edges;
   for (int r = g->first_rank; r < g->first_rank + g->sp; r++) {
     int before = e->rank_group[r];
     if (before >= 0 && before != last) {
-      struct edge edge = {before, group};
-      VEC_PUSH(e->edges, e->n_edges, e->edges_cap, edge);
-      e->groups[group].waits_for++;
+      add_edge(e, before, group);
       last = before;
     }
     e->rank_group[r] = group;
@@ -373,7 +385,8 @@ static void set_up(struct engine *e, const struct step_input *in) {
     e->rank_group[r] = -1;
   for (int i = 0; i < in->n_groups; i++) {
     ASSERT(in->groups[i].n_micro_batches > 0);
-    VEC_PUSH(e->groups, e->n_groups, e->groups_cap, ((struct group_state){0}));
+    VEC_PUSH(e->groups, e->n_groups, e->groups_cap,
+             ((struct group_state){.first_leaving = NO_EDGE, .last_leaving = NO_EDGE}));
     add_actors(e, i);
     add_edges(e, i);
   }
@@ -393,10 +406,8 @@ static void finish_group(struct engine *e, int group) {
   g->end_ns = 0;
   for (int i = 0; i < g->n_actors; i++)
     g->end_ns = int64_max(g->end_ns, e->actors[g->first_actor + i].ended_ns);
-  for (size_t i = 0; i < e->n_edges; i++) {
+  for (size_t i = g->first_leaving; i != NO_EDGE; i = e->edges[i].next) {
     struct group_state *to = &e->groups[e->edges[i].to];
-    if (e->edges[i].from != group)
-      continue;
     if (--to->waits_for > 0)
       continue;
     int64_t start_ns, host_ns;

@@ -101,9 +101,8 @@ void hand_over(struct engine *e, int group) {
 
 bool predecessors_done(const struct engine *e, int group, int64_t *start_ns, int64_t *host_ns) {
   *start_ns = *host_ns = 0;
-  for (size_t i = 0; i < e->n_edges; i++) {
-    if (e->edges[i].to != group)
-      continue;
+  const struct group_state *g = &e->groups[group];
+  for (size_t i = g->first_edge; i < g->first_edge + g->n_edges; i++) {
     const struct group_state *from = &e->groups[e->edges[i].from];
     if (!from->done)
       return false;

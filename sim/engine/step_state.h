@@ -51,7 +51,9 @@ struct group_state {
   bool in_flight;
   int64_t flight_start_ns;
   const struct op *exchange;
-  int waits_for; /* groups of earlier rounds not yet finished */
+  int waits_for;                      /* groups of earlier rounds not yet finished */
+  size_t first_edge, n_edges;         /* from groups of earlier rounds: they follow each other */
+  size_t first_leaving, last_leaving; /* edges to later rounds, a list through `next`; NO_EDGE: none */
   int finished_actors;
   bool posts; /* synchronises: some rank of it has no later group */
   bool done;
@@ -61,7 +63,10 @@ struct group_state {
 
 struct edge {
   int from, to;
+  size_t next; /* the next one of the same `from` */
 };
+
+#define NO_EDGE SIZE_MAX
 
 struct engine {
   const struct system *system;
@@ -79,7 +84,7 @@ struct engine {
   size_t n_actors, actors_cap;
   struct group_state *groups;
   size_t n_groups, groups_cap;
-  struct edge *edges; /* successor groups, sorted by `from` as they are made in order of `to` */
+  struct edge *edges; /* between groups that share ranks, in order of `to` */
   size_t n_edges, edges_cap;
   int *rank_group;                       /* last group of each rank so far */
   struct rank_state *ranks, *kept_ranks; /* scratch: the actors of one group */

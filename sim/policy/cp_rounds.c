@@ -1,5 +1,6 @@
 #include "sim/policy/cp_rounds.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "sim/base/units.h"
@@ -30,6 +31,96 @@ int cp_needed_degree(const struct policy_input *in, int64_t tokens) {
   return sp;
 }
 
+/* ---- The groups of one degree ---- */
+
+static const struct cp_least no_group = {INFINITY, INFINITY};
+
+static int log2_of(int sp) { return __builtin_ctz((unsigned)sp); }
+
+static void degree_reserve(struct cp_degree *d, int n_leaves) {
+  d->n_leaves = n_leaves;
+  d->groups = xmalloc(size_mul((size_t)n_leaves, sizeof *d->groups));
+  d->nodes = xmalloc(size_mul(2 * (size_t)n_leaves, sizeof *d->nodes));
+}
+
+static void degree_clear(struct cp_degree *d) {
+  d->n = 0;
+  for (int i = 0; i < 2 * d->n_leaves; i++)
+    d->nodes[i] = no_group;
+}
+
+static void degree_set(struct cp_degree *d, int place, struct cp_least least) {
+  int node = d->n_leaves + place;
+  d->nodes[node] = least;
+  for (node /= 2; node > 0; node /= 2) {
+    const struct cp_least *a = &d->nodes[2 * node], *b = a + 1;
+    d->nodes[node] = (struct cp_least){fmin(a->work, b->work), fmin(a->fill, b->fill)};
+  }
+}
+
+/* A look for the place in a degree whose rank's work is least with the sample. */
+struct look {
+  const struct cp_degree *degree;
+  double more_fill, most_fill, more_work, floor;
+  int place; /* -1: none yet */
+  double work;
+};
+
+static double work_with(const struct look *l, int node) {
+  return fmax(l->floor, l->degree->nodes[node].work + l->more_work);
+}
+
+/* Whether a place below the node can be better than the one found: less work, or as much and opened sooner. */
+static bool may_be_better(const struct look *l, int node, int first) {
+  double work = work_with(l, node);
+  if (!(l->degree->nodes[node].fill + l->more_fill <= l->most_fill))
+    return false;
+  return l->place < 0 || work < l->work || (work == l->work && first < l->place);
+}
+
+/* The `n` places below the node, of which `first` is the first; the more promising half before the other. */
+static void look_below(struct look *l, int node, int first, int n) {
+  if (!may_be_better(l, node, first))
+    return;
+  if (n == 1) {
+    l->place = first;
+    l->work = work_with(l, node);
+    return;
+  }
+  int left = 2 * node, half = n / 2;
+  bool left_first = work_with(l, left) <= work_with(l, left + 1);
+  if (left_first)
+    look_below(l, left, first, half);
+  look_below(l, left + 1, first + half, half);
+  if (!left_first)
+    look_below(l, left, first, half);
+}
+
+int cp_find_group(const struct cp_rounds *r, int sp, int64_t tokens, double more_work, double floor) {
+  const struct cp_degree *d = &r->degrees[log2_of(sp)];
+  struct look look = {.degree = d,
+                      .more_fill = (double)tokens / sp,
+                      .most_fill = (double)r->in->options.rank_tokens,
+                      .more_work = more_work,
+                      .floor = floor,
+                      .place = -1};
+  if (d->n > 0)
+    look_below(&look, 1, 0, d->n_leaves);
+  return look.place < 0 ? -1 : d->groups[look.place];
+}
+
+int cp_count_groups(const struct cp_rounds *r, int sp) { return r->degrees[log2_of(sp)].n; }
+
+double cp_least_work(const struct cp_rounds *r) {
+  double least = INFINITY;
+  for (int i = 0; i < CP_DEGREES; i++)
+    if (r->degrees[i].n > 0)
+      least = fmin(least, r->degrees[i].nodes[1].work);
+  return least;
+}
+
+/* ---- Start and end ---- */
+
 int cp_rounds_open(void **out, const struct policy_input *in, void (*form)(struct cp_rounds *r), struct err *err) {
   if (in->options.rank_tokens < 1 || !is_degree(in, 1))
     return err_set(err, "the tokens of a rank must be positive and groups of one rank allowed");
@@ -37,6 +128,11 @@ int cp_rounds_open(void **out, const struct policy_input *in, void (*form)(struc
   r->in = in;
   r->form = form;
   r->groups = xcalloc((size_t)in->world, sizeof *r->groups);
+  int n_leaves = 1;
+  while (n_leaves < in->world)
+    n_leaves *= 2;
+  for (int sp = 1; sp <= in->world; sp = cp_next_degree(in, sp))
+    degree_reserve(&r->degrees[log2_of(sp)], n_leaves / sp);
   global_batch_init(&r->batch, in, in->options.rank_tokens * largest_degree(in));
   *out = r;
   return 0;
@@ -44,6 +140,10 @@ int cp_rounds_open(void **out, const struct policy_input *in, void (*form)(struc
 
 void cp_rounds_close(void *run) {
   struct cp_rounds *r = run;
+  for (int i = 0; i < CP_DEGREES; i++) {
+    free(r->degrees[i].groups);
+    free(r->degrees[i].nodes);
+  }
   global_batch_release(&r->batch);
   free(r->items);
   free(r->pack);
@@ -51,8 +151,13 @@ void cp_rounds_close(void *run) {
   free(r);
 }
 
+/* ---- Groups and samples ---- */
+
 int cp_open_group(struct cp_rounds *r, int sp) {
-  r->groups[r->n_groups] = (struct cp_group){.sp = sp};
+  struct cp_degree *d = &r->degrees[log2_of(sp)];
+  r->groups[r->n_groups] = (struct cp_group){.sp = sp, .place = d->n};
+  d->groups[d->n] = r->n_groups;
+  degree_set(d, d->n++, (struct cp_least){0, 0});
   r->free_ranks -= sp;
   return r->n_groups++;
 }
@@ -62,47 +167,63 @@ void cp_join_group(struct cp_rounds *r, struct cp_item *item, int group) {
   item->group = group;
   g->work += cp_work(item->tokens, g->sp);
   g->fill += (double)item->tokens / g->sp;
+  g->n++;
+  degree_set(&r->degrees[log2_of(g->sp)], g->place, (struct cp_least){g->work, g->fill});
   r->most_work = g->work > r->most_work ? g->work : r->most_work;
 }
 
-bool cp_has_room(const struct cp_rounds *r, const struct cp_group *group, int64_t tokens) {
-  return group->fill + (double)tokens / group->sp <= (double)r->in->options.rank_tokens;
+/* The first group of the lowest degree goes to the next, again and again: so all of a degree do, in their order, before
+ * any of a higher one. */
+static void fill_ranks(struct cp_rounds *r) {
+  for (int sp = 1, next; sp <= r->in->world; sp = next) {
+    next = cp_next_degree(r->in, sp);
+    for (int k = 0; k < r->n_groups; k++) {
+      if (r->groups[k].sp != sp)
+        continue;
+      if (next > r->in->world || next - sp > r->free_ranks)
+        return;
+      r->free_ranks -= next - sp;
+      r->groups[k].sp = next;
+    }
+  }
 }
 
-static void fill_ranks(struct cp_rounds *r) {
-  while (r->free_ranks > 0) {
-    struct cp_group *least = &r->groups[0];
-    for (int k = 1; k < r->n_groups; k++)
-      if (r->groups[k].sp < least->sp)
-        least = &r->groups[k];
-    int sp = cp_next_degree(r->in, least->sp);
-    if (sp > r->in->world || sp - least->sp > r->free_ranks)
-      return;
-    r->free_ranks -= sp - least->sp;
-    least->sp = sp;
+/* Gathers the entries of each group in `pack`. */
+static void fill_packs(struct cp_rounds *r) {
+  int64_t first = 0;
+  for (int k = 0; k < r->n_groups; k++) {
+    struct cp_group *g = &r->groups[k];
+    g->first = first;
+    first += g->n;
+    g->n = 0;
   }
+  for (int64_t i = 0; i < r->n_items; i++)
+    if (r->items[i].group >= 0) {
+      struct cp_group *g = &r->groups[r->items[i].group];
+      r->pack[g->first + g->n++] = r->items[i].entry;
+    }
 }
 
 static void form_round(struct cp_rounds *r) {
   r->n_groups = 0;
   r->free_ranks = r->in->world;
   r->most_work = 0;
+  for (int sp = 1; sp <= r->in->world; sp = cp_next_degree(r->in, sp))
+    degree_clear(&r->degrees[log2_of(sp)]);
   for (int64_t i = 0; i < r->n_items; i++)
     r->items[i].group = -1;
   r->form(r);
   ASSERT(r->items[0].group >= 0 && r->free_ranks >= 0);
   fill_ranks(r);
+  fill_packs(r);
 }
 
 static void add_group(struct cp_rounds *r, struct plan_iteration *it, int group, int round, int first_rank) {
-  int64_t n = 0;
-  struct plan_group *g = plan_add_group(it, first_rank, r->groups[group].sp, -1);
+  const struct cp_group *from = &r->groups[group];
+  struct plan_group *g = plan_add_group(it, first_rank, from->sp, -1);
   g->planned_gas = 1;
   g->round = round;
-  for (int64_t i = 0; i < r->n_items; i++)
-    if (r->items[i].group == group)
-      r->pack[n++] = r->items[i].entry;
-  packing_add_micro_batch(r->in, it, r->pack, n);
+  packing_add_micro_batch(r->in, it, &r->pack[from->first], from->n);
 }
 
 static void add_round(struct cp_rounds *r, struct plan_iteration *it, int round) {

@@ -19,7 +19,23 @@
 struct cp_group {
   int sp;
   double work, fill; /* of each of its ranks: L^2 / sp and tokens, summed over its samples */
+  int64_t first, n;  /* its samples: n entries of `pack` from the first */
+  int place;         /* among the groups of its degree */
 };
+
+/* The groups of one degree in the order they were opened, as the leaves of a binary tree that keeps the least work and
+ * the least fill below each node: a group for a sample is found without looking at all. */
+struct cp_least {
+  double work, fill;
+};
+
+struct cp_degree {
+  int n, n_leaves;        /* groups; room for them, a power of two */
+  int *groups;            /* of each leaf */
+  struct cp_least *nodes; /* 1: the root; 2 k and 2 k + 1: below k; the leaves from n_leaves on */
+};
+
+#define CP_DEGREES 31
 
 /* A sample of the batch that has not run yet. */
 struct cp_item {
@@ -33,11 +49,12 @@ struct cp_rounds {
   struct global_batch batch;
   struct cp_item *items; /* longest first, equal ones as they arrived */
   int64_t n_items, items_cap;
-  uint32_t *pack; /* scratch: the entries of one group */
+  uint32_t *pack; /* scratch: the entries of the round's groups, one after the other */
   /* the round being formed */
   struct cp_group *groups; /* in the order they were opened */
   int n_groups, free_ranks;
-  double most_work; /* of any rank */
+  double most_work;                     /* of any rank */
+  struct cp_degree degrees[CP_DEGREES]; /* by log2 of the degree */
   void (*form)(struct cp_rounds *r);
 };
 
@@ -56,7 +73,11 @@ int cp_next_degree(const struct policy_input *in, int sp);
 int cp_needed_degree(const struct policy_input *in, int64_t tokens);
 int cp_open_group(struct cp_rounds *r, int sp); /* its index */
 void cp_join_group(struct cp_rounds *r, struct cp_item *item, int group);
-/* Whether the tokens of a rank stay within rank_tokens. */
-bool cp_has_room(const struct cp_rounds *r, const struct cp_group *group, int64_t tokens);
+/* Of the groups of degree `sp` whose tokens per rank stay within rank_tokens: the one in which the larger of `floor`
+ * and its work + `more_work` is least, of equals the first opened; -1: none has room. */
+int cp_find_group(const struct cp_rounds *r, int sp, int64_t tokens, double more_work, double floor);
+int cp_count_groups(const struct cp_rounds *r, int sp);
+/* Of any group; there must be one. */
+double cp_least_work(const struct cp_rounds *r);
 
 #endif

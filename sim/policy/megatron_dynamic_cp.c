@@ -29,10 +29,11 @@ static void consider(const struct cp_rounds *r, double bound, struct place *best
 static void place_item(struct cp_rounds *r, struct cp_item *item, double bound) {
   int need = cp_needed_degree(r->in, item->tokens);
   struct place best = {0};
-  for (int k = 0; k < r->n_groups; k++) {
-    const struct cp_group *g = &r->groups[k];
-    if (g->sp >= need && cp_has_room(r, g, item->tokens))
-      consider(r, bound, &best, (struct place){k, g->sp, g->work + cp_work(item->tokens, g->sp)});
+  for (int sp = need; sp <= r->in->world; sp = cp_next_degree(r->in, sp)) {
+    double work = cp_work(item->tokens, sp);
+    int k = cp_find_group(r, sp, item->tokens, work, r->most_work);
+    if (k >= 0)
+      consider(r, bound, &best, (struct place){k, sp, r->groups[k].work + work});
   }
   for (int sp = need; sp <= r->free_ranks; sp = cp_next_degree(r->in, sp))
     consider(r, bound, &best, (struct place){-1, sp, cp_work(item->tokens, sp)});

@@ -63,20 +63,13 @@ static void runs_release(struct runs *runs) {
   free(runs->end);
 }
 
-static bool has_group(const struct cp_rounds *r, int sp) {
-  for (int k = 0; k < r->n_groups; k++)
-    if (r->groups[k].sp == sp)
-      return true;
-  return false;
-}
-
 /* The run to take from; -1: none can go on. */
 static int pick_run(const struct runs *runs, const struct cp_rounds *r) {
   for (int k = runs->first; k < runs->n; k++) {
     if (runs->next[k] == runs->end[k])
       continue;
     int need = cp_needed_degree(r->in, r->items[runs->next[k]].tokens);
-    if (r->free_ranks >= need || has_group(r, need))
+    if (r->free_ranks >= need || cp_count_groups(r, need) > 0)
       return k;
   }
   return -1;
@@ -84,22 +77,12 @@ static int pick_run(const struct runs *runs, const struct cp_rounds *r) {
 
 /* The group to put it in; -1: none. */
 static int place_item(struct cp_rounds *r, int64_t tokens) {
-  int need = cp_needed_degree(r->in, tokens), best = -1;
-  if (r->free_ranks >= need)
-    return cp_open_group(r, need);
-  for (int k = 0; k < r->n_groups; k++) {
-    const struct cp_group *g = &r->groups[k];
-    if (g->sp == need && cp_has_room(r, g, tokens) && (best < 0 || g->work < r->groups[best].work))
-      best = k;
-  }
-  return best;
+  int need = cp_needed_degree(r->in, tokens);
+  return r->free_ranks >= need ? cp_open_group(r, need) : cp_find_group(r, need, tokens, 0, 0);
 }
 
 static bool is_balanced(const struct cp_rounds *r) {
-  double least = r->groups[0].work;
-  for (int k = 1; k < r->n_groups; k++)
-    least = r->groups[k].work < least ? r->groups[k].work : least;
-  return r->free_ranks == 0 && r->most_work - least <= BALANCE * r->most_work;
+  return r->free_ranks == 0 && r->most_work - cp_least_work(r) <= BALANCE * r->most_work;
 }
 
 static void form_round(struct cp_rounds *r) {

@@ -1,5 +1,6 @@
 /* Megatron-Core's dp_balanced and dynamic context parallelism: by hand, as laws over random batches, and against the
  * statistics that the published scheduler shows on the published length distribution. */
+#include "sim/policy/cp_rounds.h"
 #include "tests/unit/test_policy_helpers.h"
 #include "traces/generate.h"
 
@@ -237,6 +238,74 @@ Test(policy_megatron, dynamic_cp_laws) {
     free(tokens);
   }
   rng_release(&rng);
+}
+
+/* ---- The tree of groups, held against looking at all of them ---- */
+
+static int find_slowly(const struct cp_rounds *r, int sp, int64_t tokens, double more_work, double floor) {
+  int best = -1;
+  for (int k = 0; k < r->n_groups; k++) {
+    const struct cp_group *g = &r->groups[k];
+    bool room = g->fill + (double)tokens / sp <= (double)r->in->options.rank_tokens;
+    if (g->sp == sp && room &&
+        (best < 0 || fmax(floor, g->work + more_work) < fmax(floor, r->groups[best].work + more_work)))
+      best = k;
+  }
+  return best;
+}
+
+static double least_work_slowly(const struct cp_rounds *r) {
+  double least = INFINITY;
+  for (int k = 0; k < r->n_groups; k++)
+    least = fmin(least, r->groups[k].work);
+  return least;
+}
+
+static struct rng form_rng;
+static int64_t n_found;
+
+/* Joins the group that is found, or opens one of any degree that fits; degrees are compared by the way. */
+static void form_at_random(struct cp_rounds *r) {
+  for (int64_t i = 0; i < r->n_items; i++) {
+    int64_t tokens = r->items[i].tokens;
+    int need = cp_needed_degree(r->in, tokens), found = -1;
+    for (int sp = need; sp <= r->in->world; sp *= 2) {
+      double more_work = rng_below(&form_rng, 2) ? cp_work(tokens, sp) : 0;
+      double floor = rng_below(&form_rng, 2) ? r->most_work : 0;
+      int at_sp = cp_find_group(r, sp, tokens, more_work, floor);
+      cr_assert_eq(at_sp, find_slowly(r, sp, tokens, more_work, floor));
+      n_found += at_sp >= 0;
+      found = at_sp >= 0 && rng_below(&form_rng, 2) ? at_sp : found;
+    }
+    int sp = need << rng_below(&form_rng, 3);
+    if (found >= 0)
+      cp_join_group(r, &r->items[i], found);
+    else if (i == 0 || (sp <= r->free_ranks && rng_below(&form_rng, 4)))
+      cp_join_group(r, &r->items[i], cp_open_group(r, i == 0 ? need : sp));
+    cr_assert_eq(cp_least_work(r), least_work_slowly(r));
+  }
+}
+
+Test(policy_megatron, groups_are_found_as_by_looking_at_all) {
+  rng_init(&form_rng, 2, "test.megatron.tree");
+  for (int round = 0; round < 200; round++) {
+    int n = 1 + (int)rng_below(&form_rng, 150), world = 1 + (int)rng_below(&form_rng, 64);
+    uint32_t *tokens = xcalloc((size_t)n, sizeof *tokens);
+    for (int i = 0; i < n; i++) /* few lengths: many equal works */
+      tokens[i] = 1 + (uint32_t)rng_below(&form_rng, round % 2 ? 12 : 4);
+    struct sample_set s = set_of(tokens, n);
+    struct policy_input in = {.world = world, .samples = &s, .options = {.rank_tokens = 12, .global_batch = n}};
+    void *run;
+    struct plan_iteration it = {0};
+    cr_assert_eq(cp_rounds_open(&run, &in, form_at_random, NULL), 0);
+    cr_assert_eq(cp_rounds_next(run, &it, NULL), 1);
+    cp_rounds_close(run);
+    plan_iteration_release(&it);
+    sample_set_release(&s);
+    free(tokens);
+  }
+  cr_assert(n_found > 1000);
+  rng_release(&form_rng);
 }
 
 /* ---- The published workload ---- */
