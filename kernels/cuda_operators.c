@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/activation_launch.h"
 #include "kernels/attention_launch.h"
 #include "kernels/attention_merge_launch.h"
 #include "kernels/cast_launch.h"
@@ -12,13 +13,11 @@
 #include "kernels/cross_entropy_launch.h"
 #include "kernels/device_cuda.h"
 #include "kernels/embedding_launch.h"
-#include "kernels/gelu_launch.h"
 #include "kernels/norm_launch.h"
 #include "kernels/optimizer_launch.h"
 #include "kernels/residual_add_launch.h"
 #include "kernels/rope_launch.h"
 #include "kernels/sample_launch.h"
-#include "kernels/silu_launch.h"
 #include "kernels/squared_error_launch.h"
 #include "kernels/sum_squares_launch.h"
 #include "kernels/swiglu_launch.h"
@@ -242,13 +241,13 @@ static int run_swiglu(struct cuda *cuda, const struct swiglu_call *c, bool backw
 
 static int run_gelu(struct cuda *cuda, const struct gelu_call *c, bool backward, struct err *err) {
   struct kernel_launch launch;
-  const struct gelu_args args = {.x = c->x, .out = c->y, .dout = c->dy, .dx = c->dx, .count = c->n};
+  const struct activation_args args = {.x = c->x, .out = c->y, .dout = c->dy, .dx = c->dx, .count = c->n};
   return backward ? LAUNCH(gelu_backward, &args) : LAUNCH(gelu_forward, &args);
 }
 
 static int run_silu(struct cuda *cuda, const struct silu_call *c, bool backward, struct err *err) {
   struct kernel_launch launch;
-  const struct silu_args args = {.x = c->x, .out = c->y, .dout = c->dy, .dx = c->dx, .count = c->n};
+  const struct activation_args args = {.x = c->x, .out = c->y, .dout = c->dy, .dx = c->dx, .count = c->n};
   return backward ? LAUNCH(silu_backward, &args) : LAUNCH(silu_forward, &args);
 }
 
