@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/fit_params.h"
+#include "calib/fit_section.h"
 #include "calib/monotone.h"
 #include "calib/nonlinear.h"
 #include "calib/number_list.h"

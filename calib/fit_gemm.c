@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "calib/boosted.h"
-#include "calib/fit_params.h"
+#include "calib/fit_section.h"
 #include "calib/monotone.h"
 #include "calib/nonlinear.h"
 #include "calib/number_list.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "calib/check.h"
-#include "calib/fit_params.h"
+#include "calib/fit_section.h"
 #include "calib/monotone.h"
 #include "calib/number_list.h"
 #include "calib/run_file.h"
@@ -376,30 +376,4 @@ char *fit_measured_memory(const struct fit_source *s, const struct json_doc *con
   smooth_fit_release(&fit);
   free(points.v);
   return text;
-}
-
-/* ---- Which rows ---- */
-
-int fit_source_describe(struct fit_source *s, struct err *err) {
-  size_t made = 0;
-  const char *dtype = NULL;
-  for (size_t f = 0; f < s->own.n_files; f++)
-    made += run_file_made(&s->own.files[f]);
-  s->element_bytes = 2;
-  s->measured = made > 0;
-  if (made == 0)
-    return 0;
-  for (size_t f = 0; f < s->own.n_files; f++) {
-    const struct rows *rows = &s->own.files[f];
-    if (!run_file_made(rows))
-      return err_set(err, "rows '%s' are not of calibrate run, others are: fit them apart", rows->table.path);
-    for (size_t i = 0; i < rows->table.n_rows; i++) {
-      if (dtype && strcmp(dtype, rows->v[i].dtype) != 0)
-        return table_error(&rows->table, i, err, "%s beside %s: rows of calibrate run are of one device",
-                           rows->v[i].dtype, dtype);
-      dtype = rows->v[i].dtype;
-    }
-  }
-  s->element_bytes = strcmp(dtype, "fp32") == 0 ? 4 : 2;
-  return 0;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "calib/check.h"
+#include "calib/fit_section.h"
 #include "calib/number_list.h"
 #include "calib/text_file.h"
 #include "sim/base/libraries.h"
@@ -15,20 +16,6 @@
 #include "sim/base/units.h"
 
 #define CONSTANTS_SCHEMA "dcpsim.constants/1"
-
-bool fit_uses(const struct fit_source *source, const struct fit_rows *rows, size_t f, size_t i) {
-  const struct rows *file = &rows->files[f];
-  const int column = table_column(&file->table, "used_for");
-  const char *dtype = file->v[i].dtype;
-  const bool collective = row_op_class(file->v[i].op) == ROW_COLLECTIVE;
-  if (rows->skip && rows->skip[f] && rows->skip[f][i])
-    return false;
-  const bool is_element = source->element_bytes == 4 ? strcmp(dtype, "fp32") == 0
-                                                     : strcmp(dtype, "bf16") == 0 || strcmp(dtype, "fp16") == 0;
-  if (!collective && !is_element)
-    return false;
-  return column < 0 || strstr(table_field(&file->table, i, column), source->device);
-}
 
 int fit_constants_read(struct json_doc *constants, const char *device, const char *path, struct err *err) {
   char relative[128], found[4096];
