@@ -13,6 +13,7 @@
 #include "calib/number_list.h"
 #include "calib/run_file.h"
 #include "calib/smooth_fit.h"
+#include "sim/base/sorted.h"
 #include "sim/base/text_stream.h"
 #include "sim/base/units.h"
 
@@ -49,16 +50,6 @@ static struct nodes powers_of_two(int from, int to) {
   return nodes;
 }
 
-static int compare_doubles(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-static double median_of(double *v, size_t n) {
-  qsort(v, n, sizeof *v, compare_doubles);
-  return n % 2 ? v[n / 2] : 0.5 * (v[n / 2 - 1] + v[n / 2]);
-}
-
 /* ---- GEMM ---- */
 
 static struct smooth_point gemm_point(double m, double n, double k) {
@@ -78,7 +69,7 @@ static double wgrad_factor(const struct fit_source *s, const struct smooth_fit *
           gemm_point((double)r->shape[SHAPE_M], (double)r->shape[SHAPE_N], (double)r->shape[SHAPE_K]);
       ratio[(*rows)++] = r->time_s / exp(smooth_fit_log_s(fit, &at));
     }
-  return *rows ? fmin(10, fmax(1, median_of(ratio, *rows))) : otherwise;
+  return *rows ? fmin(10, fmax(1, median_sort(ratio, *rows))) : otherwise;
 }
 
 static void write_gemm(FILE *out, const struct fit_source *s, const struct smooth_fit *fit, const struct nodes axes[3],
@@ -290,7 +281,7 @@ static int write_ratios(FILE *out, const struct fit_source *s, struct err *err) 
   const size_t n = lengths->n;
   for (size_t i = 0; i < n; i++) {
     keys[i] = lengths->v[i].keys;
-    ratio[i] = median_of(lengths->v[i].ratio, lengths->v[i].n);
+    ratio[i] = median_sort(lengths->v[i].ratio, lengths->v[i].n);
   }
   free(lengths);
   if (n == 0)
