@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "sim/base/err.h"
+#include "sim/base/sorted.h"
 #include "sim/base/units.h"
 
 #define BINS 256
@@ -48,16 +49,11 @@ struct cell {
   double count;
 };
 
-static int compare_doubles(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 static void bin_feature(struct binned *d, size_t f, const double *x, double *sorted) {
   size_t distinct = 1;
   for (size_t i = 0; i < d->n_rows; i++)
     sorted[i] = x[i * d->n_features + f];
-  qsort(sorted, d->n_rows, sizeof *sorted, compare_doubles);
+  sort_doubles(sorted, d->n_rows);
   for (size_t i = 1; i < d->n_rows; i++)
     distinct += sorted[i] > sorted[i - 1];
   int n = 0;
@@ -169,11 +165,12 @@ static void set_leaves(const struct training *t, struct tree *tree) {
     t->residual[i] -= tree->value[t->leaf[i]];
 }
 
-static double median_of(const double *v, size_t n, bool absolute) {
+/* The upper of two in the middle. */
+static double median_of(const double *v, size_t n) {
   double *sorted = xcalloc(n, sizeof *sorted);
   for (size_t i = 0; i < n; i++)
-    sorted[i] = absolute ? fabs(v[i]) : v[i];
-  qsort(sorted, n, sizeof *sorted, compare_doubles);
+    sorted[i] = v[i];
+  sort_doubles(sorted, n);
   double median = sorted[n / 2];
   free(sorted);
   return median;
@@ -185,7 +182,7 @@ struct boosted *boosted_fit(const double *x, const double *y, size_t n_rows, siz
   struct binned data;
   double clip = 0;
   ASSERT(n_rows > 0 && options->depth >= 1 && options->depth <= DEPTH_MAX);
-  *b = (struct boosted){options->trees, options->depth, median_of(y, n_rows, false), NULL};
+  *b = (struct boosted){options->trees, options->depth, median_of(y, n_rows), NULL};
   b->trees = xcalloc((size_t)options->trees, sizeof *b->trees);
   bin_all(&data, x, n_rows, n_features);
   struct training t = {&data, options, xcalloc(n_rows, sizeof(double)), xcalloc(n_rows, sizeof(double)),
@@ -194,7 +191,7 @@ struct boosted *boosted_fit(const double *x, const double *y, size_t n_rows, siz
     t.residual[i] = y[i] - b->start;
   for (int k = 0; k < options->trees; k++) {
     if (k % CLIP_EVERY == 0)
-      clip = fmax(CLIP_LEAST, CLIP * median_of(t.residual, n_rows, true));
+      clip = fmax(CLIP_LEAST, CLIP * median_abs(t.residual, n_rows));
     for (size_t i = 0; i < n_rows; i++) {
       t.step[i] = fmax(-clip, fmin(clip, t.residual[i]));
       t.leaf[i] = 0;

@@ -6,6 +6,7 @@
 
 #include "models/memory.h"
 #include "sim/base/json.h"
+#include "sim/base/sorted.h"
 #include "sim/base/units.h"
 #include "sim/engine/step.h"
 #include "sim/plan/lower.h"
@@ -190,15 +191,6 @@ static double memory_error(const struct training_check_row *row) {
   return (double)row->p.peak_bytes / GIB_BYTES / row->c.measured_memory_gib - 1;
 }
 
-static int compare_doubles(const void *a, const void *b) {
-  const double *x = a, *y = b;
-  return (*x > *y) - (*x < *y);
-}
-
-static double quantile(const double *sorted, size_t n, double percent) {
-  return sorted[(size_t)floor((double)(n - 1) * percent / 100 + 0.5)];
-}
-
 /* Pairs of a group that measured at least 2 % apart: concordant less discordant, over all. */
 static void rank_group(struct training_group *g, const struct training_check_row *const *rows) {
   double sum = 0;
@@ -233,9 +225,9 @@ static void score_group(struct training_check *check, struct training_group *g) 
     sum += fabs(step_error(row));
   }
   if (g->rows) {
-    qsort(errors, g->rows, sizeof *errors, compare_doubles);
-    g->median = quantile(errors, g->rows, 50);
-    g->p90 = quantile(errors, g->rows, 90);
+    sort_doubles(errors, g->rows);
+    g->median = sorted_quantile(errors, g->rows, 50);
+    g->p90 = sorted_quantile(errors, g->rows, 90);
     g->max = errors[g->rows - 1];
     g->mean = sum / (double)g->rows;
     g->bias /= (double)g->rows;

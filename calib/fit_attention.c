@@ -20,10 +20,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "calib/fit_params.h"
+#include "calib/fit_section.h"
 #include "calib/monotone.h"
 #include "calib/nonlinear.h"
 #include "calib/number_list.h"
+#include "sim/base/sorted.h"
 #include "sim/base/text_stream.h"
 #include "sim/base/units.h"
 
@@ -194,21 +195,6 @@ static void add_smoothness(gsl_matrix *m) {
     }
 }
 
-static int compare_doubles(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-static double median_abs(const double *v, size_t n) {
-  double *sorted = xcalloc(n, sizeof *sorted);
-  for (size_t i = 0; i < n; i++)
-    sorted[i] = fabs(v[i]);
-  qsort(sorted, n, sizeof *sorted, compare_doubles);
-  double median = sorted[n / 2];
-  free(sorted);
-  return median;
-}
-
 static void fit_surface(struct family *f) {
   double *miss = xcalloc(f->n, sizeof *miss), *weight = xcalloc(f->n, sizeof *weight),
          *left = xcalloc(f->n, sizeof *left);
@@ -365,7 +351,7 @@ static void set_tile_nodes(struct nodes *nodes) {
 
 static void sort_nodes(struct nodes *nodes) {
   size_t n = 0;
-  qsort(nodes->v, nodes->n, sizeof *nodes->v, compare_doubles);
+  sort_doubles(nodes->v, nodes->n);
   for (size_t i = 0; i < nodes->n; i++)
     if (n == 0 || nodes->v[i] > nodes->v[n - 1])
       nodes->v[n++] = nodes->v[i];
@@ -551,11 +537,6 @@ static int compare_lengths(const void *a, const void *b) {
   return (x->keys > y->keys) - (x->keys < y->keys);
 }
 
-static double median_of(double *v, size_t n) {
-  qsort(v, n, sizeof *v, compare_doubles);
-  return n % 2 ? v[n / 2] : 0.5 * (v[n / 2 - 1] + v[n / 2]);
-}
-
 static void write_ratios(FILE *out, struct ratios *r) {
   double keys[LENGTHS_MAX], ratio[LENGTHS_MAX];
   size_t pairs = 0;
@@ -563,7 +544,7 @@ static void write_ratios(FILE *out, struct ratios *r) {
   for (size_t i = 0; i < r->n; i++) {
     keys[i] = r->lengths[i].keys;
     pairs += r->lengths[i].n;
-    ratio[i] = median_of(r->lengths[i].v, r->lengths[i].n);
+    ratio[i] = median_sort(r->lengths[i].v, r->lengths[i].n);
   }
   fprintf(out,
           "{\n      \"source\": \"medians by sequence length of %zu cuDNN forward and backward pairs, head dims 64 and "

@@ -13,10 +13,11 @@
 #include <string.h>
 
 #include "calib/boosted.h"
-#include "calib/fit_params.h"
+#include "calib/fit_section.h"
 #include "calib/monotone.h"
 #include "calib/nonlinear.h"
 #include "calib/number_list.h"
+#include "sim/base/sorted.h"
 #include "sim/base/text_stream.h"
 #include "sim/base/units.h"
 
@@ -187,11 +188,6 @@ struct nodes {
   size_t n;
 };
 
-static int compare_doubles(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 static void add_node(struct nodes *nodes, double x) {
   for (size_t i = 0; i < nodes->n; i++)
     if (nodes->v[i] == x)
@@ -217,7 +213,7 @@ static void set_nodes(struct nodes *nodes, const struct fit_source *s, int colum
   for (size_t i = 0; i < n_usual; i++)
     if (usual[i] > least && usual[i] < most)
       add_node(nodes, usual[i]);
-  qsort(nodes->v, nodes->n, sizeof *nodes->v, compare_doubles);
+  sort_doubles(nodes->v, nodes->n);
 }
 
 static size_t node_index(const struct nodes *nodes, double x) {

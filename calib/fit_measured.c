@@ -8,11 +8,12 @@
 #include <string.h>
 
 #include "calib/check.h"
-#include "calib/fit_params.h"
+#include "calib/fit_section.h"
 #include "calib/monotone.h"
 #include "calib/number_list.h"
 #include "calib/run_file.h"
 #include "calib/smooth_fit.h"
+#include "sim/base/sorted.h"
 #include "sim/base/text_stream.h"
 #include "sim/base/units.h"
 
@@ -49,16 +50,6 @@ static struct nodes powers_of_two(int from, int to) {
   return nodes;
 }
 
-static int compare_doubles(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-static double median_of(double *v, size_t n) {
-  qsort(v, n, sizeof *v, compare_doubles);
-  return n % 2 ? v[n / 2] : 0.5 * (v[n / 2 - 1] + v[n / 2]);
-}
-
 /* ---- GEMM ---- */
 
 static struct smooth_point gemm_point(double m, double n, double k) {
@@ -78,7 +69,7 @@ static double wgrad_factor(const struct fit_source *s, const struct smooth_fit *
           gemm_point((double)r->shape[SHAPE_M], (double)r->shape[SHAPE_N], (double)r->shape[SHAPE_K]);
       ratio[(*rows)++] = r->time_s / exp(smooth_fit_log_s(fit, &at));
     }
-  return *rows ? fmin(10, fmax(1, median_of(ratio, *rows))) : otherwise;
+  return *rows ? fmin(10, fmax(1, median_sort(ratio, *rows))) : otherwise;
 }
 
 static void write_gemm(FILE *out, const struct fit_source *s, const struct smooth_fit *fit, const struct nodes axes[3],
@@ -290,7 +281,7 @@ static int write_ratios(FILE *out, const struct fit_source *s, struct err *err) 
   const size_t n = lengths->n;
   for (size_t i = 0; i < n; i++) {
     keys[i] = lengths->v[i].keys;
-    ratio[i] = median_of(lengths->v[i].ratio, lengths->v[i].n);
+    ratio[i] = median_sort(lengths->v[i].ratio, lengths->v[i].n);
   }
   free(lengths);
   if (n == 0)
@@ -376,30 +367,4 @@ char *fit_measured_memory(const struct fit_source *s, const struct json_doc *con
   smooth_fit_release(&fit);
   free(points.v);
   return text;
-}
-
-/* ---- Which rows ---- */
-
-int fit_source_describe(struct fit_source *s, struct err *err) {
-  size_t made = 0;
-  const char *dtype = NULL;
-  for (size_t f = 0; f < s->own.n_files; f++)
-    made += run_file_made(&s->own.files[f]);
-  s->element_bytes = 2;
-  s->measured = made > 0;
-  if (made == 0)
-    return 0;
-  for (size_t f = 0; f < s->own.n_files; f++) {
-    const struct rows *rows = &s->own.files[f];
-    if (!run_file_made(rows))
-      return err_set(err, "rows '%s' are not of calibrate run, others are: fit them apart", rows->table.path);
-    for (size_t i = 0; i < rows->table.n_rows; i++) {
-      if (dtype && strcmp(dtype, rows->v[i].dtype) != 0)
-        return table_error(&rows->table, i, err, "%s beside %s: rows of calibrate run are of one device",
-                           rows->v[i].dtype, dtype);
-      dtype = rows->v[i].dtype;
-    }
-  }
-  s->element_bytes = strcmp(dtype, "fp32") == 0 ? 4 : 2;
-  return 0;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "calib/check.h"
+#include "calib/fit_section.h"
 #include "calib/number_list.h"
 #include "calib/text_file.h"
 #include "sim/base/libraries.h"
@@ -15,26 +16,6 @@
 #include "sim/base/units.h"
 
 #define CONSTANTS_SCHEMA "dcpsim.constants/1"
-
-/* Rows that test a rule of the models, how groups share the network and what uneven exchanges cost, or have no model.
- */
-static bool is_test(enum row_op op, bool at_once) {
-  return at_once || op == ROW_OP_ALL_TO_ALL_UNEVEN || op == ROW_OP_BARRIER;
-}
-
-bool fit_uses(const struct fit_source *source, const struct fit_rows *rows, size_t f, size_t i) {
-  const struct rows *file = &rows->files[f];
-  const int column = table_column(&file->table, "used_for");
-  const char *dtype = file->v[i].dtype;
-  const bool collective = row_op_class(file->v[i].op) == ROW_COLLECTIVE;
-  if ((rows->skip && rows->skip[f] && rows->skip[f][i]) || is_test(file->v[i].op, row_is_at_once(&file->v[i])))
-    return false;
-  const bool is_element = source->element_bytes == 4 ? strcmp(dtype, "fp32") == 0
-                                                     : strcmp(dtype, "bf16") == 0 || strcmp(dtype, "fp16") == 0;
-  if (!collective && !is_element)
-    return false;
-  return column < 0 || strstr(table_field(&file->table, i, column), source->device);
-}
 
 int fit_constants_read(struct json_doc *constants, const char *device, const char *path, struct err *err) {
   char relative[128], found[4096];
@@ -150,7 +131,7 @@ static void write_errors(struct json_writer *w, const struct check *check) {
   for (size_t i = 0; check && i < check->n_groups; i++) {
     const struct check_group *g = &check->groups[i];
     char number[2][32];
-    if (is_test(g->op, g->at_once))
+    if (fit_is_test(g->op, g->at_once))
       continue;
     json_begin_object(w);
     json_key_str(w, "operation", row_op_name(g->op));

@@ -7,48 +7,10 @@
  * with work, which is all that the models look up. The same rows and program give the same bytes. */
 #ifndef CALIB_FIT_PARAMS_H
 #define CALIB_FIT_PARAMS_H
-#include <stdbool.h>
 #include <stdio.h>
 
-#include "calib/rows.h"
+#include "calib/fit_source.h"
 #include "calib/warning.h"
-#include "models/params.h"
-#include "sim/base/json.h"
-
-/* Rows to fit on. `skip[f][i]` leaves row i of file f out; `skip` or `skip[f]` may be NULL. */
-struct fit_rows {
-  const struct rows *files;
-  size_t n_files;
-  const bool *const *skip;
-};
-
-struct fit_source {
-  const char *device; /* "h200_sxm": the name of the parameter file; rows whose column used_for lacks it are ignored */
-  struct fit_rows own;
-  /* Rows of a device with the same compute units and ports and another memory (H100 for H200): gemm rows, as ratios to
-   * their own device's formula, show which kernel is picked for shapes that `own` lacks; rows of collectives how a
-   * curve bends at sizes that `own` lacks. */
-  struct fit_rows sibling;
-  /* A parameter file (root object) that gives what has no rows: whole sections, attention masks, backward over forward.
-   * NULL: rows of every operation are needed. */
-  const json_t *defaults;
-  /* Set by fit_source_describe. */
-  bool measured;     /* rows of calibrate run: sections of fit_measured.c, which knows no kernels */
-  int element_bytes; /* 4: rows of fp32 (a CPU); else 2 */
-};
-
-/* Finds out whether the own rows are of calibrate run. Error: only some are, or their data types differ. */
-int fit_source_describe(struct fit_source *source, struct err *err);
-
-/* One section of the parameter file as JSON text (malloc), without a newline at its end. NULL and an error if there are
- * too few rows of the operation. */
-char *fit_gemm(const struct fit_source *source, const struct json_doc *constants, struct err *err);
-char *fit_attention(const struct fit_source *source, struct err *err);
-char *fit_network(const struct fit_source *source, const struct json_doc *constants, struct err *err);
-/* The same from rows of calibrate run; classes of memory without rows come from the constants. */
-char *fit_measured_gemm(const struct fit_source *source, const struct json_doc *constants, struct err *err);
-char *fit_measured_attention(const struct fit_source *source, struct err *err);
-char *fit_measured_memory(const struct fit_source *source, const struct json_doc *constants);
 
 /* All sections. */
 struct fit_sections {
@@ -71,9 +33,5 @@ int fit_constants_read(struct json_doc *constants, const char *device, const cha
  * ranges. */
 int fit_write(FILE *out, const struct fit_source *source, const struct json_doc *constants,
               const struct warning_sink *warnings, struct err *err);
-
-/* Whether row i of file f takes part: not skipped, meant for the device, and of what the models take from rows: not of
- * several groups at once, uneven exchanges and barriers. */
-bool fit_uses(const struct fit_source *source, const struct fit_rows *rows, size_t f, size_t i);
 
 #endif

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "calib/check.h"
+#include "sim/base/sorted.h"
 #include "sim/base/units.h"
 
 enum part { GEMM, CAUSAL, FULL, COLLECTIVES, PARTS, NOT_SCORED = -1 };
@@ -233,15 +234,6 @@ static int run_all(struct work *w, const struct leave_out_options *options, stru
   return w->rc ? err_set(err, "%s", w->err.msg) : 0;
 }
 
-static int compare_doubles(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-static double quantile(const double *sorted, size_t n, double percent) {
-  return sorted[(size_t)floor((double)(n - 1) * percent / 100 + 0.5)];
-}
-
 static void score(const struct work *w, struct leave_out *out, int part, bool largest) {
   const double *predicted = largest ? w->largest : w->interior;
   double *errors = NULL, sum = 0;
@@ -255,13 +247,13 @@ static void score(const struct work *w, struct leave_out *out, int part, bool la
       }
   if (n == 0)
     return;
-  qsort(errors, n, sizeof *errors, compare_doubles);
+  sort_doubles(errors, n);
   out->groups[out->n_groups++] = (struct leave_out_group){.op = part_names[part],
                                                           .largest = largest,
                                                           .rows = n,
                                                           .values = largest ? 2 : w->values[part].n - 2,
-                                                          .median = quantile(errors, n, 50),
-                                                          .p90 = quantile(errors, n, 90),
+                                                          .median = sorted_quantile(errors, n, 50),
+                                                          .p90 = sorted_quantile(errors, n, 90),
                                                           .max = errors[n - 1],
                                                           .mean = sum / (double)n};
   free(errors);

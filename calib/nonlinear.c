@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/base/sorted.h"
 #include "sim/base/units.h"
 
 #define RANGE 8.0   /* of log constants about their start */
@@ -34,17 +35,12 @@ static int evaluate(const gsl_vector *x, void *data, gsl_vector *f) {
   return GSL_SUCCESS;
 }
 
-static int compare_doubles(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 /* Weight 1 up to OUTLIER medians, then falling as 1/|r|: the square root of a squared loss becomes an absolute one. */
 static void set_weights(const gsl_vector *f, size_t n, gsl_vector *w) {
   double *sorted = xcalloc(n, sizeof *sorted);
   for (size_t i = 0; i < n; i++)
     sorted[i] = fabs(gsl_vector_get(f, i));
-  qsort(sorted, n, sizeof *sorted, compare_doubles);
+  sort_doubles(sorted, n);
   double scale = OUTLIER * fmax(LEAST_SCALE, sorted[n / 2]);
   for (size_t i = 0; i < n; i++)
     gsl_vector_set(w, i, fmin(1, scale / fmax(1e-12, fabs(gsl_vector_get(f, i)))));

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 
 #include "sim/base/err.h"
+#include "sim/base/sorted.h"
 
 #define PATIENCE 3 /* limits to wait for repetitions without interruption */
 
@@ -14,11 +15,6 @@ void repeats_add(struct repeats *r, double time_s, double spent_s, bool interrup
   r->interrupted[r->n] = interrupted;
   r->time_s[r->n++] = time_s;
   r->spent_s += spent_s;
-}
-
-static int compare_doubles(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
 }
 
 struct repeats_summary repeats_summarize(const struct repeats *r) {
@@ -32,8 +28,7 @@ struct repeats_summary repeats_summarize(const struct repeats *r) {
     n = r->n;
     memcpy(v, r->time_s, n * sizeof *v);
   }
-  qsort(v, n, sizeof *v, compare_doubles);
-  const double median = n % 2 ? v[n / 2] : 0.5 * (v[n / 2 - 1] + v[n / 2]);
+  const double median = median_sort(v, n);
   /* Ranks between which the true median lies in 95 of 100: binomial, normal approximation. */
   const double below = floor(0.5 * (double)n - 0.98 * sqrt((double)n));
   const size_t low = below > 0 ? (size_t)below : 0, high = n - 1 - low;

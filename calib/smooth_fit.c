@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "sim/base/err.h"
+#include "sim/base/sorted.h"
 #include "sim/base/units.h"
 
 enum { WEIGHT_ROUNDS = 8, SWEEPS = 4000 };
@@ -12,21 +13,6 @@ enum { WEIGHT_ROUNDS = 8, SWEEPS = 4000 };
 #define LEAST_SCALE 0.02
 #define PRIOR_ROWS 0.3 /* rows of no correction that stand at every place */
 #define LEAST_SUM_S 1e-9
-
-static int compare_doubles(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-static double median_abs(const double *v, size_t n) {
-  double *sorted = xcalloc(n, sizeof *sorted);
-  for (size_t i = 0; i < n; i++)
-    sorted[i] = fabs(v[i]);
-  qsort(sorted, n, sizeof *sorted, compare_doubles);
-  const double median = sorted[n / 2];
-  free(sorted);
-  return median;
-}
 
 static double sum_s(const struct smooth_fit *f, const struct smooth_point *at) {
   double sum = 0;

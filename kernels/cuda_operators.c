@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/activation_launch.h"
 #include "kernels/attention_launch.h"
 #include "kernels/attention_merge_launch.h"
 #include "kernels/cast_launch.h"
@@ -12,13 +13,11 @@
 #include "kernels/cross_entropy_launch.h"
 #include "kernels/device_cuda.h"
 #include "kernels/embedding_launch.h"
-#include "kernels/gelu_launch.h"
 #include "kernels/norm_launch.h"
 #include "kernels/optimizer_launch.h"
 #include "kernels/residual_add_launch.h"
 #include "kernels/rope_launch.h"
 #include "kernels/sample_launch.h"
-#include "kernels/silu_launch.h"
 #include "kernels/squared_error_launch.h"
 #include "kernels/sum_squares_launch.h"
 #include "kernels/swiglu_launch.h"
@@ -31,8 +30,9 @@ static int32_t narrow(int64_t n) {
   return (int32_t)n;
 }
 
-/* X_launch and its arguments of one kernel. */
-#define LAUNCH(name, args) (launch = name##_launch(args), cuda_launch(cuda, &launch, args, err))
+/* A kernel by its X_launch, with its arguments; and that of one of two passes. */
+#define LAUNCH(name, args) cuda_launch(cuda, name##_launch(args), args, err)
+#define LAUNCH_PASS(name, args) (backward ? LAUNCH(name##_backward, args) : LAUNCH(name##_forward, args))
 
 static int run_gemm(struct cuda *cuda, const struct gemm_call *call, struct err *err) {
   if (!cuda->cublaslt && cublaslt_open(&cuda->cublaslt, cuda->gemm_workspace, err))
@@ -42,7 +42,6 @@ static int run_gemm(struct cuda *cuda, const struct gemm_call *call, struct err 
 
 /* Sequences are the third extent of a grid, which ends at 65535: more are done in turns. */
 static int run_attention_turns(struct cuda *cuda, struct attention_args args, bool backward, struct err *err) {
-  struct kernel_launch launch;
   const int32_t sequences = args.sequences, most = 65535;
   for (int32_t first = 0; first < sequences; first += most) {
     args.sequences = sequences - first < most ? sequences - first : most;
@@ -58,7 +57,6 @@ static int run_attention_turns(struct cuda *cuda, struct attention_args args, bo
 }
 
 static int run_attention(struct cuda *cuda, const struct attention_call *c, bool backward, struct err *err) {
-  struct kernel_launch launch;
   const struct attention_args args = {.q = c->q,
                                       .k = c->k,
                                       .v = c->v,
@@ -87,7 +85,6 @@ static int run_attention(struct cuda *cuda, const struct attention_call *c, bool
 }
 
 static int run_attention_merge(struct cuda *cuda, const struct attention_merge_call *c, struct err *err) {
-  struct kernel_launch launch;
   const struct attention_merge_args args = {.out_a = c->out_a,
                                             .lse_a = c->lse_a,
                                             .out_b = c->out_b,
@@ -113,15 +110,42 @@ static int make_constants(struct cuda *cuda, struct err *err) {
 
 /* The column sums of a norm's partial gradients (rows, width), added to `total`: its old contents are one row more. */
 static int add_columns(struct cuda *cuda, float *partial, int32_t rows, int32_t width, void *total, struct err *err) {
-  struct kernel_launch launch;
   const struct column_sum_args sum = {.partial = partial, .out = total, .rows = rows + 1, .columns = width};
   const struct copy_args old = {
       .from = total, .to = partial + (size_t)rows * (size_t)width, .bytes = width * (int64_t)sizeof(float)};
   return LAUNCH(copy, &old) || LAUNCH(column_sum, &sum) ? -1 : 0;
 }
 
+/* Weight 1 and bias 0 where the norm has none. */
+static int complete_norm(struct cuda *cuda, struct norm_args *args, struct err *err) {
+  if (args->weight)
+    return 0;
+  if (make_constants(cuda, err))
+    return -1;
+  args->weight = cuda->constants;
+  args->bias = args->weight + NORM_HIDDEN_MAX;
+  return 0;
+}
+
+/* The backward kernel, which leaves the gradients of `vectors` of weight and bias as sums over parts of the rows, and
+ * those added up; NULL: not wanted. */
+static int run_norm_backward(struct cuda *cuda, struct norm_args *args, struct kernel_launch launch, int vectors,
+                             void *dweight, void *dbias, struct err *err) {
+  const int32_t rows = norm_partial_rows(args->tokens);
+  const size_t each = size_mul((size_t)(rows + 1), (size_t)args->hidden);
+  if (cuda_scratch(cuda, size_mul(each, (size_t)vectors * sizeof(float)), err))
+    return -1;
+  args->dweight_partial = cuda->scratch;
+  args->dbias_partial = vectors > 1 ? args->dweight_partial + each : NULL;
+  if (cuda_launch(cuda, launch, args, err))
+    return -1;
+  return (dweight && add_columns(cuda, args->dweight_partial, rows, args->hidden, dweight, err)) ||
+                 (dbias && add_columns(cuda, args->dbias_partial, rows, args->hidden, dbias, err))
+             ? -1
+             : 0;
+}
+
 static int run_rmsnorm(struct cuda *cuda, const struct rmsnorm_call *c, bool backward, struct err *err) {
-  struct kernel_launch launch;
   struct norm_args args = {.x = c->x,
                            .weight = c->weight,
                            .y = c->y,
@@ -131,24 +155,13 @@ static int run_rmsnorm(struct cuda *cuda, const struct rmsnorm_call *c, bool bac
                            .tokens = c->rows,
                            .hidden = narrow(c->width),
                            .epsilon = c->eps};
-  const int32_t rows = norm_partial_rows(c->rows);
-  if (!c->weight) {
-    if (make_constants(cuda, err))
-      return -1;
-    args.weight = cuda->constants;
-  }
-  if (!backward)
-    return LAUNCH(rmsnorm_forward, &args);
-  if (cuda_scratch(cuda, size_mul((size_t)(rows + 1), (size_t)c->width * sizeof(float)), err))
+  if (complete_norm(cuda, &args, err))
     return -1;
-  args.dweight_partial = cuda->scratch;
-  if (LAUNCH(rmsnorm_backward, &args))
-    return -1;
-  return c->dweight ? add_columns(cuda, args.dweight_partial, rows, args.hidden, c->dweight, err) : 0;
+  return backward ? run_norm_backward(cuda, &args, rmsnorm_backward_launch(&args), 1, c->dweight, NULL, err)
+                  : LAUNCH(rmsnorm_forward, &args);
 }
 
 static int run_layernorm(struct cuda *cuda, const struct layernorm_call *c, bool backward, struct err *err) {
-  struct kernel_launch launch;
   struct norm_args args = {.x = c->x,
                            .weight = c->weight,
                            .bias = c->bias,
@@ -160,26 +173,10 @@ static int run_layernorm(struct cuda *cuda, const struct layernorm_call *c, bool
                            .tokens = c->rows,
                            .hidden = narrow(c->width),
                            .epsilon = c->eps};
-  const int32_t rows = norm_partial_rows(c->rows);
-  const size_t partial = size_mul((size_t)(rows + 1), (size_t)c->width);
-  if (!c->weight) {
-    if (make_constants(cuda, err))
-      return -1;
-    args.weight = cuda->constants;
-    args.bias = args.weight + NORM_HIDDEN_MAX;
-  }
-  if (!backward)
-    return LAUNCH(layernorm_forward, &args);
-  if (cuda_scratch(cuda, size_mul(partial, 2 * sizeof(float)), err))
+  if (complete_norm(cuda, &args, err))
     return -1;
-  args.dweight_partial = cuda->scratch;
-  args.dbias_partial = args.dweight_partial + partial;
-  if (LAUNCH(layernorm_backward, &args))
-    return -1;
-  return c->dweight && (add_columns(cuda, args.dweight_partial, rows, args.hidden, c->dweight, err) ||
-                        add_columns(cuda, args.dbias_partial, rows, args.hidden, c->dbias, err))
-             ? -1
-             : 0;
+  return backward ? run_norm_backward(cuda, &args, layernorm_backward_launch(&args), 2, c->dweight, c->dbias, err)
+                  : LAUNCH(layernorm_forward, &args);
 }
 
 /* Cosines and sines up to a position, kept for the next call: made on the host, since late positions need doubles. */
@@ -210,7 +207,6 @@ static int make_rope_table(struct cuda *cuda, const struct rope_call *c, struct 
 }
 
 static int run_rope(struct cuda *cuda, const struct rope_call *c, struct err *err) {
-  struct kernel_launch launch;
   if (make_rope_table(cuda, c, err))
     return -1;
   const float *table = cuda->rope.table;
@@ -227,7 +223,6 @@ static int run_rope(struct cuda *cuda, const struct rope_call *c, struct err *er
 }
 
 static int run_swiglu(struct cuda *cuda, const struct swiglu_call *c, bool backward, struct err *err) {
-  struct kernel_launch launch;
   const struct swiglu_args args = {.gate = c->x,
                                    .up = (const uint16_t *)c->x + c->width,
                                    .out = c->y,
@@ -237,38 +232,27 @@ static int run_swiglu(struct cuda *cuda, const struct swiglu_call *c, bool backw
                                    .tokens = c->rows,
                                    .stride = 2 * c->width,
                                    .width = narrow(c->width)};
-  return backward ? LAUNCH(swiglu_backward, &args) : LAUNCH(swiglu_forward, &args);
+  return LAUNCH_PASS(swiglu, &args);
 }
 
 static int run_gelu(struct cuda *cuda, const struct gelu_call *c, bool backward, struct err *err) {
-  struct kernel_launch launch;
-  const struct gelu_args args = {.x = c->x, .out = c->y, .dout = c->dy, .dx = c->dx, .count = c->n};
-  return backward ? LAUNCH(gelu_backward, &args) : LAUNCH(gelu_forward, &args);
+  const struct activation_args args = {.x = c->x, .out = c->y, .dout = c->dy, .dx = c->dx, .count = c->n};
+  return LAUNCH_PASS(gelu, &args);
 }
 
 static int run_silu(struct cuda *cuda, const struct silu_call *c, bool backward, struct err *err) {
-  struct kernel_launch launch;
-  const struct silu_args args = {.x = c->x, .out = c->y, .dout = c->dy, .dx = c->dx, .count = c->n};
-  return backward ? LAUNCH(silu_backward, &args) : LAUNCH(silu_forward, &args);
+  const struct activation_args args = {.x = c->x, .out = c->y, .dout = c->dy, .dx = c->dx, .count = c->n};
+  return LAUNCH_PASS(silu, &args);
 }
 
 static int run_residual(struct cuda *cuda, const struct residual_call *c, struct err *err) {
-  struct kernel_launch launch;
   const struct residual_add_args args = {.a = c->a, .b = c->b, .out = c->y, .count = c->n};
   return LAUNCH(residual_add, &args);
-}
-
-/* Room for the sums over parts of a sample's rows: `sums` vectors for each sample. */
-static int sample_scratch(struct cuda *cuda, struct sample_args *args, int sums, size_t *each, struct err *err) {
-  const size_t parts = (size_t)sample_parts(args->rows, args->samples, args->width);
-  *each = size_mul(size_mul(parts, (size_t)args->samples), (size_t)args->width);
-  return cuda_scratch(cuda, size_mul(*each, (size_t)sums * sizeof(float)), err);
 }
 
 /* The sums over parts, added to the gradient of a vector of each sample. */
 static int add_sample_sums(struct cuda *cuda, const struct sample_args *args, const float *partial, void *total,
                            struct err *err) {
-  struct kernel_launch launch;
   const struct sample_sum_args sum = {.partial = partial,
                                       .out = total,
                                       .stride = args->stride,
@@ -278,22 +262,31 @@ static int add_sample_sums(struct cuda *cuda, const struct sample_args *args, co
   return args->rows > 0 ? LAUNCH(sample_sum, &sum) : 0;
 }
 
+/* The backward kernel, which leaves the gradients of the samples' vectors as sums over parts of the rows, and those
+ * added up; NULL: the operator has no such vector. */
+static int run_sample_backward(struct cuda *cuda, struct sample_args *args, struct kernel_launch launch, void *dscale,
+                               void *dshift, struct err *err) {
+  const size_t parts = (size_t)sample_parts(args->rows, args->samples, args->width), vectors = dscale && dshift ? 2 : 1;
+  const size_t each = size_mul(size_mul(parts, (size_t)args->samples), (size_t)args->width);
+  if (cuda_scratch(cuda, size_mul(each, vectors * sizeof(float)), err))
+    return -1;
+  args->dscale_partial = dscale ? cuda->scratch : NULL;
+  args->dshift_partial = !dshift ? NULL : dscale ? args->dscale_partial + each : cuda->scratch;
+  return cuda_launch(cuda, launch, args, err) ||
+                 (dscale && add_sample_sums(cuda, args, args->dscale_partial, dscale, err)) ||
+                 (dshift && add_sample_sums(cuda, args, args->dshift_partial, dshift, err))
+             ? -1
+             : 0;
+}
+
 static int run_bias(struct cuda *cuda, const struct bias_call *c, bool backward, struct err *err) {
-  struct kernel_launch launch;
-  size_t n;
   struct sample_args args = {
       .x = c->x, .shift = c->bias, .y = c->y, .dy = c->dy, .rows = c->rows, .samples = 1, .width = narrow(c->width)};
-  if (!backward)
-    return LAUNCH(bias_forward, &args);
-  if (sample_scratch(cuda, &args, 1, &n, err))
-    return -1;
-  args.dshift_partial = cuda->scratch;
-  return LAUNCH(bias_backward, &args) || add_sample_sums(cuda, &args, args.dshift_partial, c->dbias, err) ? -1 : 0;
+  return backward ? run_sample_backward(cuda, &args, bias_backward_launch(&args), NULL, c->dbias, err)
+                  : LAUNCH(bias_forward, &args);
 }
 
 static int run_modulate(struct cuda *cuda, const struct modulate_call *c, bool backward, struct err *err) {
-  struct kernel_launch launch;
-  size_t n;
   struct sample_args args = {.x = c->x,
                              .scale = c->scale,
                              .shift = c->shift,
@@ -305,21 +298,11 @@ static int run_modulate(struct cuda *cuda, const struct modulate_call *c, bool b
                              .stride = c->sample_stride,
                              .samples = narrow(c->batch),
                              .width = narrow(c->width)};
-  if (!backward)
-    return LAUNCH(modulate_forward, &args);
-  if (sample_scratch(cuda, &args, 2, &n, err))
-    return -1;
-  args.dscale_partial = cuda->scratch;
-  args.dshift_partial = args.dscale_partial + n;
-  return LAUNCH(modulate_backward, &args) || add_sample_sums(cuda, &args, args.dscale_partial, c->dscale, err) ||
-                 add_sample_sums(cuda, &args, args.dshift_partial, c->dshift, err)
-             ? -1
-             : 0;
+  return backward ? run_sample_backward(cuda, &args, modulate_backward_launch(&args), c->dscale, c->dshift, err)
+                  : LAUNCH(modulate_forward, &args);
 }
 
 static int run_gate(struct cuda *cuda, const struct gate_call *c, bool backward, struct err *err) {
-  struct kernel_launch launch;
-  size_t n;
   struct sample_args args = {.x = c->x,
                              .scale = c->gate,
                              .residual = c->residual,
@@ -331,16 +314,11 @@ static int run_gate(struct cuda *cuda, const struct gate_call *c, bool backward,
                              .stride = c->sample_stride,
                              .samples = narrow(c->batch),
                              .width = narrow(c->width)};
-  if (!backward)
-    return LAUNCH(gate_forward, &args);
-  if (sample_scratch(cuda, &args, 1, &n, err))
-    return -1;
-  args.dscale_partial = cuda->scratch;
-  return LAUNCH(gate_backward, &args) || add_sample_sums(cuda, &args, args.dscale_partial, c->dgate, err) ? -1 : 0;
+  return backward ? run_sample_backward(cuda, &args, gate_backward_launch(&args), c->dgate, NULL, err)
+                  : LAUNCH(gate_forward, &args);
 }
 
 static int run_squared_error(struct cuda *cuda, const struct squared_error_call *c, struct err *err) {
-  struct kernel_launch launch;
   const struct squared_error_args args = {.x = c->x,
                                           .target = c->target,
                                           .loss = c->loss,
@@ -353,12 +331,10 @@ static int run_squared_error(struct cuda *cuda, const struct squared_error_call 
 
 static int run_cast(struct cuda *cuda, const struct cast_call *c, struct err *err) {
   const struct cast_args args = {.from = c->src, .to = c->dst, .count = c->n, .scale = c->scale};
-  const struct kernel_launch launch = cast_launch(&args, c->to_fp32);
-  return cuda_launch(cuda, &launch, &args, err);
+  return cuda_launch(cuda, cast_launch(&args, c->to_fp32), &args, err);
 }
 
 static int run_sum_squares(struct cuda *cuda, const struct sum_squares_call *c, struct err *err) {
-  struct kernel_launch launch;
   if (cuda_scratch(cuda, (size_t)sum_squares_blocks(c->n) * sizeof(float), err))
     return -1;
   const struct sum_squares_args args = {.x = c->x, .partial = cuda->scratch, .sum = c->sum, .count = c->n};
@@ -366,7 +342,6 @@ static int run_sum_squares(struct cuda *cuda, const struct sum_squares_call *c, 
 }
 
 static int run_cross_entropy(struct cuda *cuda, const struct cross_entropy_call *c, bool backward, struct err *err) {
-  struct kernel_launch launch;
   const struct cross_entropy_args args = {.logits = c->x,
                                           .targets = c->targets,
                                           .loss = c->loss,
@@ -375,12 +350,11 @@ static int run_cross_entropy(struct cuda *cuda, const struct cross_entropy_call 
                                           .tokens = c->rows,
                                           .vocabulary = narrow(c->vocab),
                                           .scale = c->scale};
-  return backward ? LAUNCH(cross_entropy_backward, &args) : LAUNCH(cross_entropy_forward, &args);
+  return LAUNCH_PASS(cross_entropy, &args);
 }
 
 /* A position table is a second lookup, added to the first. */
 static int run_embedding(struct cuda *cuda, const struct embedding_call *c, bool backward, struct err *err) {
-  struct kernel_launch launch;
   struct embedding_args args = {.table = c->table,
                                 .ids = c->tokens,
                                 .out = c->out,
@@ -407,7 +381,6 @@ static int run_embedding(struct cuda *cuda, const struct embedding_call *c, bool
 }
 
 static int run_adamw(struct cuda *cuda, const struct adamw_call *c, struct err *err) {
-  struct kernel_launch launch;
   const struct optimizer_args args = {.master = c->master,
                                       .m = c->m,
                                       .v = c->v,
@@ -427,7 +400,6 @@ static int run_adamw(struct cuda *cuda, const struct adamw_call *c, struct err *
 }
 
 static int run_sgd(struct cuda *cuda, const struct sgd_call *c, struct err *err) {
-  struct kernel_launch launch;
   const struct optimizer_args args = {.master = c->master,
                                       .m = c->m,
                                       .weight = c->weight,
@@ -462,7 +434,6 @@ static bool aligned(const struct copy_call *c) {
 }
 
 static int run_copy(struct cuda *cuda, const struct copy_call *c, struct err *err) {
-  struct kernel_launch launch;
   const int64_t n = c->extent[0] * c->extent[1] * c->extent[2] * c->width;
   const struct copy_args all = {.from = c->src, .to = c->dst, .bytes = n * ELEMENT_SIZE};
   struct copy_strided_args args = {.from = c->src,
@@ -488,61 +459,38 @@ static int run_clear(struct cuda *cuda, const struct clear_call *call, struct er
 
 int cuda_operator_run(struct cuda *cuda, const struct operator_call *call, struct err *err) {
   switch (call->kind) {
-  case OPERATOR_GEMM:
-    return run_gemm(cuda, &call->gemm, err);
-  case OPERATOR_ATTENTION_FORWARD:
-  case OPERATOR_ATTENTION_BACKWARD:
-    return run_attention(cuda, &call->attention, call->kind == OPERATOR_ATTENTION_BACKWARD, err);
-  case OPERATOR_RMSNORM_FORWARD:
-  case OPERATOR_RMSNORM_BACKWARD:
-    return run_rmsnorm(cuda, &call->rmsnorm, call->kind == OPERATOR_RMSNORM_BACKWARD, err);
-  case OPERATOR_LAYERNORM_FORWARD:
-  case OPERATOR_LAYERNORM_BACKWARD:
-    return run_layernorm(cuda, &call->layernorm, call->kind == OPERATOR_LAYERNORM_BACKWARD, err);
-  case OPERATOR_ROPE:
-    return run_rope(cuda, &call->rope, err);
-  case OPERATOR_SWIGLU_FORWARD:
-  case OPERATOR_SWIGLU_BACKWARD:
-    return run_swiglu(cuda, &call->swiglu, call->kind == OPERATOR_SWIGLU_BACKWARD, err);
-  case OPERATOR_GELU_FORWARD:
-  case OPERATOR_GELU_BACKWARD:
-    return run_gelu(cuda, &call->gelu, call->kind == OPERATOR_GELU_BACKWARD, err);
-  case OPERATOR_ATTENTION_MERGE:
-    return run_attention_merge(cuda, &call->attention_merge, err);
-  case OPERATOR_SILU_FORWARD:
-  case OPERATOR_SILU_BACKWARD:
-    return run_silu(cuda, &call->silu, call->kind == OPERATOR_SILU_BACKWARD, err);
-  case OPERATOR_BIAS_FORWARD:
-  case OPERATOR_BIAS_BACKWARD:
-    return run_bias(cuda, &call->bias, call->kind == OPERATOR_BIAS_BACKWARD, err);
-  case OPERATOR_MODULATE_FORWARD:
-  case OPERATOR_MODULATE_BACKWARD:
-    return run_modulate(cuda, &call->modulate, call->kind == OPERATOR_MODULATE_BACKWARD, err);
-  case OPERATOR_GATE_FORWARD:
-  case OPERATOR_GATE_BACKWARD:
-    return run_gate(cuda, &call->gate, call->kind == OPERATOR_GATE_BACKWARD, err);
-  case OPERATOR_SQUARED_ERROR:
-    return run_squared_error(cuda, &call->squared_error, err);
-  case OPERATOR_CAST:
-    return run_cast(cuda, &call->cast, err);
-  case OPERATOR_SUM_SQUARES:
-    return run_sum_squares(cuda, &call->sum_squares, err);
-  case OPERATOR_RESIDUAL:
-    return run_residual(cuda, &call->residual, err);
-  case OPERATOR_CROSS_ENTROPY_FORWARD:
-  case OPERATOR_CROSS_ENTROPY_BACKWARD:
-    return run_cross_entropy(cuda, &call->cross_entropy, call->kind == OPERATOR_CROSS_ENTROPY_BACKWARD, err);
-  case OPERATOR_EMBEDDING_FORWARD:
-  case OPERATOR_EMBEDDING_BACKWARD:
-    return run_embedding(cuda, &call->embedding, call->kind == OPERATOR_EMBEDDING_BACKWARD, err);
-  case OPERATOR_ADAMW:
-    return run_adamw(cuda, &call->adamw, err);
-  case OPERATOR_SGD:
-    return run_sgd(cuda, &call->sgd, err);
-  case OPERATOR_COPY:
-    return run_copy(cuda, &call->copy, err);
-  case OPERATOR_CLEAR:
-    return run_clear(cuda, &call->clear, err);
+#define ONE(UPPER, member)                                                                                             \
+  case OPERATOR_##UPPER:                                                                                               \
+    return run_##member(cuda, &call->member, err);
+#define PASSES(UPPER, member)                                                                                          \
+  case OPERATOR_##UPPER##_FORWARD:                                                                                     \
+    return run_##member(cuda, &call->member, false, err);                                                              \
+  case OPERATOR_##UPPER##_BACKWARD:                                                                                    \
+    return run_##member(cuda, &call->member, true, err);
+    ONE(GEMM, gemm)
+    PASSES(ATTENTION, attention)
+    ONE(ATTENTION_MERGE, attention_merge)
+    PASSES(RMSNORM, rmsnorm)
+    PASSES(LAYERNORM, layernorm)
+    ONE(ROPE, rope)
+    PASSES(SWIGLU, swiglu)
+    PASSES(GELU, gelu)
+    PASSES(SILU, silu)
+    ONE(RESIDUAL, residual)
+    PASSES(BIAS, bias)
+    PASSES(MODULATE, modulate)
+    PASSES(GATE, gate)
+    PASSES(CROSS_ENTROPY, cross_entropy)
+    ONE(SQUARED_ERROR, squared_error)
+    PASSES(EMBEDDING, embedding)
+    ONE(ADAMW, adamw)
+    ONE(SGD, sgd)
+    ONE(COPY, copy)
+    ONE(CAST, cast)
+    ONE(SUM_SQUARES, sum_squares)
+    ONE(CLEAR, clear)
+#undef ONE
+#undef PASSES
   default:
     ASSERT(!"an operator");
   }

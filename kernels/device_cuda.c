@@ -174,24 +174,23 @@ static int function_of(struct cuda *cuda, const char *kernel, struct err *err) {
   return i;
 }
 
-int cuda_launch(struct cuda *cuda, const struct kernel_launch *l, const void *args, struct err *err) {
-  if (!l->kernel)
+int cuda_launch(struct cuda *cuda, struct kernel_launch l, const void *args, struct err *err) {
+  if (!l.kernel)
     return err_set(err, "no CUDA kernel takes this shape");
-  if (l->grid[0] == 0 || l->grid[1] == 0 || l->grid[2] == 0)
+  if (l.grid[0] == 0 || l.grid[1] == 0 || l.grid[2] == 0)
     return 0;
-  const int i = function_of(cuda, l->kernel, err);
+  const int i = function_of(cuda, l.kernel, err);
   if (i < 0)
     return -1;
   void *function = cuda->functions[i].handle, *parameters[] = {(void *)args};
-  if (l->shared_bytes > cuda->functions[i].shared_bytes) {
-    if (CALL(cuda, cuFuncSetAttribute, function, CUDA_FUNCTION_MAX_SHARED_BYTES, (int)l->shared_bytes))
-      return err_prefix(err, "kernel %s, %u bytes of shared memory", l->kernel, l->shared_bytes);
-    cuda->functions[i].shared_bytes = l->shared_bytes;
+  if (l.shared_bytes > cuda->functions[i].shared_bytes) {
+    if (CALL(cuda, cuFuncSetAttribute, function, CUDA_FUNCTION_MAX_SHARED_BYTES, (int)l.shared_bytes))
+      return err_prefix(err, "kernel %s, %u bytes of shared memory", l.kernel, l.shared_bytes);
+    cuda->functions[i].shared_bytes = l.shared_bytes;
   }
-  if (CALL(cuda, cuLaunchKernel, function, l->grid[0], l->grid[1], l->grid[2], l->block, 1, 1, l->shared_bytes,
+  if (CALL(cuda, cuLaunchKernel, function, l.grid[0], l.grid[1], l.grid[2], l.block, 1, 1, l.shared_bytes,
            cuda->shared.stream, parameters, NULL))
-    return err_prefix(err, "kernel %s, grid %u x %u x %u of %u", l->kernel, l->grid[0], l->grid[1], l->grid[2],
-                      l->block);
+    return err_prefix(err, "kernel %s, grid %u x %u x %u of %u", l.kernel, l.grid[0], l.grid[1], l.grid[2], l.block);
   return 0;
 }
 

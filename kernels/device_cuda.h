@@ -48,6 +48,6 @@ int cuda_transfer(struct cuda *cuda, void *to, const void *from, size_t bytes, s
 int cuda_scratch(struct cuda *cuda, size_t bytes, struct err *err);
 
 /* One kernel; `args` is the struct that it takes by value. */
-int cuda_launch(struct cuda *cuda, const struct kernel_launch *launch, const void *args, struct err *err);
+int cuda_launch(struct cuda *cuda, struct kernel_launch launch, const void *args, struct err *err);
 
 #endif

@@ -16,11 +16,9 @@ extern "C" __global__ void __launch_bounds__(256) gate_forward(const struct samp
 
 /* dx = scale_b dy, dscale_b = sum of dy x. */
 extern "C" __global__ void __launch_bounds__(256) gate_backward(const struct sample_args a) {
-  const int c = (int)blockIdx.x * SAMPLE_COLUMNS + (int)threadIdx.x % 32 * 8;
   float *const partial[1] = {a.dscale_partial};
-  float scale[8] = {};
-  if (c < a.width)
-    load_8(scale, a.scale + blockIdx.y * a.stride + c);
+  float scale[8];
+  load_scale(scale, a);
   sample_backward(a, partial, [&](int64_t at, float(&sums)[1][8]) {
     float x[8], dy[8];
     load_8(x, a.x + at);

@@ -38,4 +38,9 @@ LAUNCH_INLINE struct kernel_launch launch_line(const char *kernel, int64_t items
   return l;
 }
 
+/* The launch of each_element of elementwise.cuh over `count` bf16. */
+LAUNCH_INLINE struct kernel_launch launch_elements(const char *kernel, int64_t count) {
+  return launch_line(kernel, count, 256 * LAUNCH_VECTOR, LAUNCH_BLOCKS_MAX, 256);
+}
+
 #endif

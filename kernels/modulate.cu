@@ -16,11 +16,9 @@ extern "C" __global__ void __launch_bounds__(256) modulate_forward(const struct 
 
 /* dx = dy (1 + scale_b), dscale_b = sum of dy x, dshift_b = sum of dy. */
 extern "C" __global__ void __launch_bounds__(256) modulate_backward(const struct sample_args a) {
-  const int c = (int)blockIdx.x * SAMPLE_COLUMNS + (int)threadIdx.x % 32 * 8;
   float *const partial[2] = {a.dscale_partial, a.dshift_partial};
-  float scale[8] = {};
-  if (c < a.width)
-    load_8(scale, a.scale + blockIdx.y * a.stride + c);
+  float scale[8];
+  load_scale(scale, a);
   sample_backward(a, partial, [&](int64_t at, float(&sums)[2][8]) {
     float x[8], dy[8];
     load_8(x, a.x + at);

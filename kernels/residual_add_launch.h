@@ -14,7 +14,7 @@ struct residual_add_args {
 };
 
 LAUNCH_INLINE struct kernel_launch residual_add_launch(const struct residual_add_args *a) {
-  return launch_line("residual_add", a->count, 256 * LAUNCH_VECTOR, LAUNCH_BLOCKS_MAX, 256);
+  return launch_elements("residual_add", a->count);
 }
 
 #endif

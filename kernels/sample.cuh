@@ -16,6 +16,20 @@ template <class F> static __device__ __forceinline__ void sample_forward(const s
       each(row * a.width + c, blockIdx.y * a.stride + c);
 }
 
+/* The first of the lane's columns, of sample_backward. */
+static __device__ __forceinline__ int sample_column() {
+  return (int)blockIdx.x * SAMPLE_COLUMNS + (int)threadIdx.x % 32 * 8;
+}
+
+/* The sample's scale of the lane's columns; 0 beyond the width. */
+static __device__ __forceinline__ void load_scale(float (&scale)[8], const struct sample_args &a) {
+  const int c = sample_column();
+  for (float &s : scale)
+    s = 0;
+  if (c < a.width)
+    load_8(scale, a.scale + blockIdx.y * a.stride + c);
+}
+
 /* Sums over a part of the sample's rows. A block has SAMPLE_COLUMNS columns, a lane 8 of them; warps take every 8th
  * row. each(where row and column lie, sums of the lane's columns) adds to COUNT sums a column; partial: where each
  * goes. */
@@ -24,7 +38,7 @@ static __device__ __forceinline__ void sample_backward(const struct sample_args 
                                                        F each) {
   float *scratch = (float *)shared_memory();
   const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-  const int first = (int)blockIdx.x * SAMPLE_COLUMNS, c = first + lane * 8;
+  const int first = (int)blockIdx.x * SAMPLE_COLUMNS, c = sample_column();
   const int64_t end = sample_first_row(a, blockIdx.y + 1);
   float sums[COUNT][8] = {};
   for (int64_t row = sample_first_row(a, blockIdx.y) + blockIdx.z * 8 + warp; row < end && c < a.width;

@@ -137,24 +137,16 @@ const struct dcpsim_header *dcpsim_schedule_header(const struct dcpsim_schedule 
 
 /* ---- Steps ---- */
 
-#define RESERVE(v, cap, n)                                                                                             \
-  do {                                                                                                                 \
-    if ((n) > (cap)) {                                                                                                 \
-      (cap) = size_mul((n), 2);                                                                                        \
-      (v) = xrealloc((v), size_mul((cap), sizeof *(v)));                                                               \
-    }                                                                                                                  \
-  } while (0)
-
 static void fill_samples(struct dcpsim_schedule *s) {
   const struct sample_set *from = &s->read.samples;
-  RESERVE(s->samples, s->samples_cap, (size_t)from->n);
+  VEC_RESERVE(s->samples, s->samples_cap, (size_t)from->n);
   for (int64_t i = 0; i < from->n; i++)
     s->samples[i] = (struct dcpsim_sample){from->ids[i], from->offsets[i], {from->samples[i].a, from->samples[i].b}};
 }
 
 static void fill_micro_batches(struct dcpsim_schedule *s) {
   const struct plan_iteration *it = &s->read.plan;
-  RESERVE(s->micro_batches, s->micro_batches_cap, it->n_micro_batches);
+  VEC_RESERVE(s->micro_batches, s->micro_batches_cap, it->n_micro_batches);
   for (size_t i = 0; i < it->n_micro_batches; i++) {
     const struct plan_micro_batch *from = &it->micro_batches[i];
     s->micro_batches[i] = (struct dcpsim_micro_batch){
@@ -171,7 +163,7 @@ static void fill_step(struct dcpsim_schedule *s) {
   const struct plan_iteration *it = &s->read.plan;
   fill_samples(s);
   fill_micro_batches(s);
-  RESERVE(s->groups, s->groups_cap, it->n_groups);
+  VEC_RESERVE(s->groups, s->groups_cap, it->n_groups);
   for (size_t g = 0; g < it->n_groups; g++) {
     const struct plan_group *from = &it->groups[g];
     size_t at = g;

@@ -1,46 +1,21 @@
 #!/bin/sh
-# Predicted against published training runs: builds, predicts every row of calib/data/training_*.csv, and writes tables,
-# CSVs and the scatter plot to experiments/validation/out. With --docs the tables in docs/VALIDATION.md and results.csv
-# are replaced by today's.
+# Predicted against published training runs: predicts every row of calib/data/training_*.csv, and writes tables, CSVs and the
+# scatter plot to experiments/validation/out. With --docs the tables and the figure of docs/VALIDATION.md are replaced by
+# today's, too. --short is all rows: they take seconds.
 set -eu
 cd "$(dirname "$0")/../.."
-docs=no
-case ${1-} in
---docs) docs=yes ;;
-'') ;;
-*)
-  echo "usage: sh experiments/validation/run.sh [--docs]" >&2
-  exit 2
-  ;;
-esac
-if [ -z "${DCPSIM-}" ]; then
-  . tests/packages.sh
-  packages_install core
-  if command -v ninja >/dev/null 2>&1; then
-    export CMAKE_GENERATOR=Ninja
-  fi
-  mkdir -p build
-  if ! { cmake --preset release -DDCPSIM_WERROR=OFF && cmake --build --preset release -j "$(nproc)" --target dcpsim; } \
-    >build/validation.log 2>&1; then
-    tail -n 20 build/validation.log >&2
-    exit 1
-  fi
-  DCPSIM=build/release/dcpsim
-fi
-here=experiments/validation
-out=$here/out
-rm -rf "$out"
-mkdir -p "$out"
+. experiments/common.sh
+experiment_begin validation "$@"
 rows="calib/data/training_throughput.csv calib/data/training_memory.csv"
 
 # shellcheck disable=SC2086
 {
-  "$DCPSIM" calibrate check --training $rows --csv "$out/training.csv" >"$out/training.txt"
-  "$DCPSIM" calibrate check --training $rows --json >"$out/training.json"
+  "$dcpsim" calibrate check --training $rows --csv "$out/training.csv" >"$out/training.txt"
+  "$dcpsim" calibrate check --training $rows --json >"$out/training.json"
 }
-"$DCPSIM" calibrate fit-training calib/data/training_throughput.csv >"$out/fit.txt"
+"$dcpsim" calibrate fit-training calib/data/training_throughput.csv >"$out/fit.txt"
 for device in h200_sxm h100_sxm; do # the rows of single operations that are furthest off
-  "$DCPSIM" calibrate check --params $device --worst 10 calib/data/$device/*.csv | sed '1,/^furthest off/d' \
+  "$dcpsim" calibrate check --params $device --worst 10 calib/data/$device/*.csv | sed '1,/^furthest off/d' \
     >"$out/rows_$device.txt"
 done
 
@@ -58,7 +33,7 @@ awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) c[$i] = i; next }
   $c["predicted_step_s"] != "" { e = $c["rel_error"]; printf "%8.4f %-6s %-13.13s %4d GPUs %-6s zero %d sp %d, %3d x %6d, %2d micro-batches: measured %9.4f s, predicted %9.4f s, %+6.1f %%\n", \
     (e < 0 ? -e : e), $c["id"], $c["model"], $c["gpus"], $c["framework"], $c["zero"], $c["sp"], $c["batch"], $c["seqlen"], \
     $c["micro_batches"], $c["measured_step_s"], $c["predicted_step_s"], 100 * e }' "$out/training.csv" |
-  LC_ALL=C sort -k1,1nr | head -n 10 | cut -c10- >"$out/worst.txt"
+  sort -k1,1nr | head -n 10 | cut -c10- >"$out/worst.txt"
 
 # One block per repository for gnuplot: measured, predicted; H200 rows and another H100 are validation only.
 awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) c[$i] = i; next }
@@ -75,25 +50,15 @@ done
 section() { sed -n "/^$1/,/^\$/p" "$out/training.txt" | sed '/^$/d'; }
 section 'step time' >"$out/groups.txt"
 section 'peak memory' >"$out/memory.txt"
-section 'not predicted' | sed 1d | cut -c23- | LC_ALL=C sort | uniq -c >"$out/left_out.txt"
+section 'not predicted' | sed 1d | cut -c23- | sort | uniq -c >"$out/left_out.txt"
 cat "$out/groups.txt"
 echo
 cat "$out/memory.txt"
 echo
 cat "$out/fit.txt"
-echo
-echo "rows, tables and plots are in $out"
 
 if [ $docs = yes ]; then
-  cp "$out/results.csv" "$here/results.csv"
-  mkdir -p docs/figures
   cp "$out/scatter.svg" docs/figures/validation.svg
-  # a line "<!-- NAME.txt -->" is followed by a fenced block: replaced by the file of that name
-  awk -v out="$out" '/^<!-- [a-z0-9_]+\.txt -->$/ { print; print "```"; file = out "/" $2
-      while ((getline line <file) > 0) print line
-      close(file); print "```"; skip = 1; next }
-    skip && /^```$/ { fences++; if (fences == 2) { skip = 0; fences = 0 } next }
-    skip { next }
-    { print }' docs/VALIDATION.md >"$out/VALIDATION.md"
-  cp "$out/VALIDATION.md" docs/VALIDATION.md
+  experiment_tables docs/VALIDATION.md
 fi
+experiment_end

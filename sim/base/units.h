@@ -39,6 +39,15 @@ int memory_guard(int (*work)(void *context, struct err *err), void *context, str
     (v)[(n)++] = (value);                                                                                              \
   } while (0)
 
+/* Room for n elements in an array that only grows, before they are set: VEC_RESERVE(v, cap, n), likewise. */
+#define VEC_RESERVE(v, cap, n)                                                                                         \
+  do {                                                                                                                 \
+    if ((n) > (cap)) {                                                                                                 \
+      (cap) = size_mul((n), 2);                                                                                        \
+      (v) = xrealloc((v), size_mul((cap), sizeof *(v)));                                                               \
+    }                                                                                                                  \
+  } while (0)
+
 static inline int64_t int64_min(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t int64_max(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }

@@ -1,6 +1,5 @@
 /* dcpsim calibrate import | check */
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,11 +12,10 @@
 #include "sim/base/output.h"
 #include "sim/base/progress.h"
 #include "sim/base/units.h"
+#include "sim/cli/cli.h"
 #include "sim/cli/cmd_calibrate_fit.h"
 #include "sim/cli/cmd_calibrate_run.h"
 #include "sim/cli/cmd_calibrate_training.h"
-
-int cmd_calibrate(int argc, char **argv);
 
 struct arguments {
   const char *csv, *map, *op, *params, *cluster, *by;
@@ -36,16 +34,10 @@ struct subcommand {
   void (*help)(FILE *out);
 };
 
-static void print_warning(void *to, const char *message) {
-  (void)to;
-  log_warn("%s", message);
-}
-static const struct warning_sink warnings = {print_warning, NULL};
-
 /* ---- import nccl-tests ---- */
 
 static int run_import_nccl_tests(const struct arguments *a, struct err *err) {
-  struct nccl_options options = {.op = a->op, .ranks = a->ranks, .nodes = a->nodes, .warnings = &warnings};
+  struct nccl_options options = {.op = a->op, .ranks = a->ranks, .nodes = a->nodes, .warnings = &cli_warnings};
   struct nccl_rows rows = {.v = NULL};
   struct output out = {0};
   int rc = -1;
@@ -83,7 +75,7 @@ static void help_import_nccl_tests(FILE *out) {
 /* ---- import csv ---- */
 
 static int run_import_csv(const struct arguments *a, struct err *err) {
-  struct import_csv_options options = {.map = a->map, .warnings = &warnings};
+  struct import_csv_options options = {.map = a->map, .warnings = &cli_warnings};
   struct import_csv_result result;
   struct output out = {0};
   if (output_open(&out, a->csv, err))
@@ -252,7 +244,7 @@ static int run_check(const struct arguments *a, struct err *err) {
   struct cluster cluster;
   struct rows *files = xcalloc((size_t)a->n_files, sizeof *files);
   struct check check = {0};
-  struct check_options options = {.by = a->by, .warnings = &warnings};
+  struct check_options options = {.by = a->by, .warnings = &cli_warnings};
   int rc = -1;
   if (!a->params) {
     err_usage(err, "calibrate check: --params is missing (dcpsim calibrate check --help)");
@@ -377,12 +369,11 @@ static int parse_arguments(struct arguments *a, const struct subcommand *command
                            struct err *err) {
   int code;
   *a = (struct arguments){.csv = strchr(command->options, 'j') ? NULL : "-"};
-  opterr = 0;
-  optind = 0; /* GNU: scan anew */
-  while ((code = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-    if (code == '?' || code == ':')
-      return err_usage(err, "calibrate %s: %s '%s' (dcpsim calibrate %s --help)", command->name,
-                       code == ':' ? "a value is missing after" : "no such option", argv[optind - 1], command->name);
+  char name[40];
+  snprintf(name, sizeof name, "calibrate %s", command->name);
+  while ((code = cli_option(name, argc, argv, ":h", options, err)) != -1) {
+    if (code == '?')
+      return -1;
     if (code != 'h' && !strchr(command->options, code))
       return err_usage(err, "calibrate %s: no option --%s (dcpsim calibrate %s --help)", command->name,
                        option_name(code), command->name);
@@ -492,8 +483,5 @@ int cmd_calibrate(int argc, char **argv) {
     return cmd_calibrate_fit(argc - 1, argv + 1);
   if (asks_training(argc, argv))
     return cmd_calibrate_training(argc - 1, argv + 1);
-  if (run(argc, argv, &err) == 0)
-    return 0;
-  fprintf(stderr, "dcpsim: %s\n", err.msg);
-  return err.usage ? 2 : 1;
+  return run(argc, argv, &err) == 0 ? 0 : cli_fail(&err);
 }

@@ -39,12 +39,6 @@ struct subcommand {
   void (*help)(FILE *out);
 };
 
-static void print_warning(void *to, const char *message) {
-  (void)to;
-  log_warn("%s", message);
-}
-static const struct warning_sink warnings = {print_warning, NULL};
-
 /* ---- Rows and constants ---- */
 
 struct input {
@@ -111,7 +105,7 @@ static int run_fit(const struct arguments *a, struct err *err) {
   if ((a->params && read_defaults(&in, &copy, err)) || read_input(&in, a, err) || output_open(&out, a->out, err))
     goto out;
   in.source.defaults = in.defaults.root;
-  rc = fit_write(out.file, &in.source, &in.constants, &warnings, err);
+  rc = fit_write(out.file, &in.source, &in.constants, &cli_warnings, err);
   if (rc == 0)
     rc = output_commit(&out, err);
 out:

@@ -1,7 +1,6 @@
 /* dcpsim calibrate check --training | fit-training */
 #include "sim/cli/cmd_calibrate_training.h"
 
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,7 +49,7 @@ static void help_fit(FILE *out) {
           MAX_WRITES);
 }
 
-static int set_option(struct arguments *a, int code, char *const *argv, struct err *err) {
+static int set_option(struct arguments *a, int code, struct err *err) {
   switch (code) {
   case 't':
     return 0;
@@ -74,9 +73,8 @@ static int set_option(struct arguments *a, int code, char *const *argv, struct e
   case 'h':
     a->help = true;
     return 0;
-  default:
-    return err_usage(err, "calibrate %s: %s '%s' (dcpsim calibrate %s --help)", a->command,
-                     code == ':' ? "a value is missing after" : "no such option", argv[optind - 1], a->command);
+  default: /* '?' */
+    return -1;
   }
 }
 
@@ -96,10 +94,10 @@ static int parse(struct arguments *a, int argc, char **argv, struct err *err) {
   int code;
   a->is_fit = strcmp(argv[0], "fit-training") == 0;
   a->command = a->is_fit ? "fit-training" : "check --training";
-  opterr = 0;
-  optind = 0; /* GNU: scan anew */
-  while ((code = getopt_long(argc, argv, ":h", a->is_fit ? fit_options : check_options, NULL)) != -1)
-    if (set_option(a, code, argv, err))
+  char name[40];
+  snprintf(name, sizeof name, "calibrate %s", a->command);
+  while ((code = cli_option(name, argc, argv, ":h", a->is_fit ? fit_options : check_options, err)) != -1)
+    if (set_option(a, code, err))
       return -1;
   a->files = argv + optind;
   a->n_files = argc - optind;

@@ -1,5 +1,4 @@
 /* dcpsim check SCHEDULE */
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,9 +6,8 @@
 #include "sim/base/json.h"
 #include "sim/base/output.h"
 #include "sim/base/units.h"
+#include "sim/cli/cli.h"
 #include "sim/plan/schedule.h"
-
-int cmd_check(int argc, char **argv);
 
 #define MAX_PRINTED 1000 /* findings in the readable list; --json has them all */
 
@@ -126,15 +124,13 @@ static int run(int argc, char **argv, struct err *err) {
   static const struct option options[] = {{"help", no_argument, NULL, 'h'}, {"json", no_argument, NULL, 'j'}, {0}};
   bool json = false;
   int code;
-  opterr = 0;
-  optind = 0; /* GNU: scan anew */
-  while ((code = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+  while ((code = cli_option("check", argc, argv, ":h", options, err)) != -1) {
     if (code == 'h') {
       help(stdout);
       return 0;
     }
-    if (code != 'j')
-      return err_usage(err, "check: no such option '%s' (dcpsim check --help)", argv[optind - 1]);
+    if (code == '?')
+      return -1;
     json = true;
   }
   if (argc - optind != 1)
@@ -148,6 +144,5 @@ int cmd_check(int argc, char **argv) {
   int status = run(argc, argv, &err);
   if (status >= 0)
     return status;
-  fprintf(stderr, "dcpsim: %s\n", err.msg);
-  return err.usage ? 2 : 1;
+  return cli_fail(&err);
 }

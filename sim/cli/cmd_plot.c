@@ -1,11 +1,9 @@
 /* dcpsim plot KIND INPUT... -o FILE */
-#include <getopt.h>
 #include <string.h>
 
+#include "sim/cli/cli.h"
 #include "sim/report/plot.h"
 #include "traces/trace.h"
-
-int cmd_plot(int argc, char **argv);
 
 static void help(FILE *out) {
   fprintf(out, "usage: dcpsim plot KIND INPUT... -o FILE.svg|png|pdf\n\n"
@@ -37,16 +35,13 @@ static int run(int argc, char **argv, struct err *err) {
                                           {0}};
   const char *out_path = NULL, *published = NULL;
   int code;
-  opterr = 0;
-  optind = 0; /* GNU: scan anew */
-  while ((code = getopt_long(argc, argv, ":ho:", options, NULL)) != -1) {
+  while ((code = cli_option("plot", argc, argv, ":ho:", options, err)) != -1) {
     if (code == 'h') {
       help(stdout);
       return 0;
     }
-    if (code != 'o' && code != 'p')
-      return err_usage(err, "plot: %s '%s' (dcpsim plot --help)",
-                       code == ':' ? "a value is missing after" : "no such option", argv[optind - 1]);
+    if (code == '?')
+      return -1;
     *(code == 'o' ? &out_path : &published) = optarg;
   }
   const struct plot *plot = argc > optind ? plot_find(argv[optind], err) : NULL;
@@ -69,8 +64,5 @@ static int run(int argc, char **argv, struct err *err) {
 /* argv[0] is "plot". */
 int cmd_plot(int argc, char **argv) {
   struct err err = {.set = false};
-  if (run(argc, argv, &err) == 0)
-    return 0;
-  fprintf(stderr, "dcpsim: %s\n", err.msg);
-  return err.usage ? 2 : 1;
+  return run(argc, argv, &err) == 0 ? 0 : cli_fail(&err);
 }

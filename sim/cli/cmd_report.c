@@ -1,5 +1,4 @@
 /* dcpsim report RESULT... -o FILE.html */
-#include <getopt.h>
 #include <stdio.h>
 
 #include "sim/cli/cli.h"
@@ -26,16 +25,13 @@ static int run(int argc, char **argv, struct err *err) {
       {"help", no_argument, NULL, 'h'}, {"output", required_argument, NULL, 'o'}, {0}};
   const char *out_path = NULL;
   int code;
-  opterr = 0;
-  optind = 0; /* GNU: scan anew */
-  while ((code = getopt_long(argc, argv, ":ho:", options, NULL)) != -1) {
+  while ((code = cli_option("report", argc, argv, ":ho:", options, err)) != -1) {
     if (code == 'h') {
       help(stdout);
       return 0;
     }
-    if (code != 'o')
-      return err_usage(err, "report: %s '%s' (dcpsim report --help)",
-                       code == ':' ? "a value is missing after" : "no such option", argv[optind - 1]);
+    if (code == '?')
+      return -1;
     out_path = optarg;
   }
   if (optind == argc)

@@ -1,5 +1,4 @@
 /* dcpsim sweep SPEC -o FILE */
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -44,17 +43,12 @@ static int parse(int argc, char **argv, struct sweep_request *r, bool *want_help
                                           {"threads", required_argument, NULL, 'j'},
                                           {0}};
   int code;
-  opterr = 0;
-  optind = 0; /* GNU: scan anew */
-  while (!*want_help && (code = getopt_long(argc, argv, ":ho:j:", options, NULL)) != -1) {
+  while (!*want_help && (code = cli_option("sweep", argc, argv, ":ho:j:", options, err)) != -1) {
     if (code == 'h')
       *want_help = true;
     else if (code == 'o')
       r->out_path = optarg;
-    else if (code != 'j')
-      return err_usage(err, "sweep: %s '%s' (dcpsim sweep --help)",
-                       code == ':' ? "a value is missing after" : "no such option", argv[optind - 1]);
-    else if (parse_threads(optarg, &r->threads, err) < 0)
+    else if (code == '?' || parse_threads(optarg, &r->threads, err) < 0)
       return -1;
   }
   if (*want_help)

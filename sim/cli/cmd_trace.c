@@ -1,18 +1,16 @@
 /* dcpsim trace info | convert | generate */
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim/base/json.h"
 #include "sim/base/output.h"
 #include "sim/base/progress.h"
+#include "sim/cli/cli.h"
 #include "traces/bucket.h"
 #include "traces/format.h"
 #include "traces/generate.h"
 #include "traces/trace.h"
-
-int cmd_trace(int argc, char **argv);
 
 struct arguments {
   struct trace_options trace;
@@ -357,15 +355,11 @@ static int parse_arguments(struct arguments *a, const struct subcommand *command
   };
   int code;
   *a = (struct arguments){.trace.draws = 100000, .n = 100000};
-  opterr = 0;
-  optind = 0; /* GNU: scan anew */
-  while ((code = getopt_long(argc, argv, ":ho:n:", options, NULL)) != -1) {
-    if (code == '?' || code == ':')
-      return err_usage(err, "trace %s: %s '%s' (dcpsim trace %s --help)", command->name,
-                       code == ':' ? "a value is missing after" : "no such option", argv[optind - 1], command->name);
-    if (set_option(a, command->name, code, err))
+  char name[40];
+  snprintf(name, sizeof name, "trace %s", command->name);
+  while ((code = cli_option(name, argc, argv, ":ho:n:", options, err)) != -1)
+    if (code == '?' || set_option(a, command->name, code, err))
       return -1;
-  }
   if (a->help)
     return 0;
   if (argc - optind != 1)
@@ -407,8 +401,5 @@ static int run(int argc, char **argv, struct err *err) {
 /* argv[0] is "trace". */
 int cmd_trace(int argc, char **argv) {
   struct err err = {.set = false};
-  if (run(argc, argv, &err) == 0)
-    return 0;
-  fprintf(stderr, "dcpsim: %s\n", err.msg);
-  return err.usage ? 2 : 1;
+  return run(argc, argv, &err) == 0 ? 0 : cli_fail(&err);
 }

@@ -40,11 +40,6 @@ static void help(FILE *out) {
                "Exit code: 0 ok, 1 failure, 2 usage.\n");
 }
 
-int cli_fail(const struct err *err) {
-  fprintf(stderr, "dcpsim: %s\n", err->msg);
-  return err->usage ? 2 : 1;
-}
-
 static int unknown_command(const char *name) {
   const char *names[N_COMMANDS + 1] = {NULL};
   char valid[200] = "";

@@ -51,6 +51,14 @@ void advice_make(struct advice *a, const struct experiment *x, const struct expe
                  const struct policy_result *results);
 void advice_release(struct advice *a);
 
+/* The fastest of the experiment's policies. */
+int advice_fastest(const struct experiment *x, const struct policy_result *results);
+/* Whether the interval of the fastest policy's lead over this one is all on one side of 1. */
+bool advice_lead_is_shown(const struct policy_result *r);
+bool advice_steps_alike(const struct policy_result *a, const struct policy_result *b);
+/* The result of what is to be used: of the experiment, or of the extra run whose settings to use. */
+const struct policy_result *advice_used(const struct advice *a, const struct policy_result *results);
+
 /* The "advice" object of a result. */
 void advice_write_json(struct json_writer *w, const struct advice *a, const struct experiment *x,
                        const struct policy_result *results);

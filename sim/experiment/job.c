@@ -60,14 +60,6 @@ struct run {
   int64_t peak_bytes;
 };
 
-#define RESERVE(v, cap, n)                                                                                             \
-  do {                                                                                                                 \
-    if ((n) > (cap)) {                                                                                                 \
-      (cap) = (n)*2;                                                                                                   \
-      (v) = xrealloc((v), size_mul((cap), sizeof *(v)));                                                               \
-    }                                                                                                                  \
-  } while (0)
-
 /* ---- Times that policies plan with where no profile holds the shape (`plan` alone asks) ---- */
 
 static double padded_time_s(void *context, int sp, int64_t batch, struct sample shape, const int recompute_blocks[2]) {
@@ -249,7 +241,7 @@ static int next(struct run *r) {
 /* The program of a pack, for this iteration alone: packs do not repeat. */
 static const struct program *lower_pack(struct run *r, const struct plan_micro_batch *m, int sp,
                                         int64_t *memory_bytes) {
-  RESERVE(r->extents, r->extents_cap, (size_t)m->count);
+  VEC_RESERVE(r->extents, r->extents_cap, (size_t)m->count);
   for (int64_t i = 0; i < m->count; i++)
     r->extents[i] = r->x->samples.samples[m->samples[i]];
   struct microbatch mb = microbatch_packed(r->extents, m->count, m->recompute_blocks);
@@ -289,11 +281,11 @@ static void lower_micro_batch_of(struct run *r, size_t group, size_t i) {
 static bool lower_iteration(struct run *r) {
   struct plan_iteration *it = &r->it;
   bool repeats = it->rounds <= 1;
-  RESERVE(r->groups, r->groups_cap, it->n_groups);
-  RESERVE(r->numbers, r->numbers_cap, it->n_groups);
-  RESERVE(r->programs, r->programs_cap, it->n_micro_batches);
-  RESERVE(r->packs, r->packs_cap, it->n_micro_batches);
-  RESERVE(r->loads, r->loads_cap, it->n_micro_batches);
+  VEC_RESERVE(r->groups, r->groups_cap, it->n_groups);
+  VEC_RESERVE(r->numbers, r->numbers_cap, it->n_groups);
+  VEC_RESERVE(r->programs, r->programs_cap, it->n_micro_batches);
+  VEC_RESERVE(r->packs, r->packs_cap, it->n_micro_batches);
+  VEC_RESERVE(r->loads, r->loads_cap, it->n_micro_batches);
   release_packs(r);
   r->peak_bytes = 0;
   for (size_t g = 0; g < it->n_groups; g++) {

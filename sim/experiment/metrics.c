@@ -79,10 +79,7 @@ static double recomputed_frac(const struct transformer *t, const int blocks[2]) 
 
 static void add_weights(struct metrics *m, const struct plan_iteration *it) {
   bool per_token = strcmp(m->x->options.weighting, "per_token") == 0;
-  if (it->n_micro_batches > m->weights_cap) {
-    m->weights_cap = it->n_micro_batches * 2;
-    m->weights = xrealloc(m->weights, size_mul(m->weights_cap, sizeof *m->weights));
-  }
+  VEC_RESERVE(m->weights, m->weights_cap, it->n_micro_batches);
   schedule_weights(it, &m->x->samples, system_world(&m->x->system), per_token, m->weights);
 }
 

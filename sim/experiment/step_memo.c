@@ -18,14 +18,8 @@ void step_record_release(struct step_record *r) {
 }
 
 static void reserve(struct step_record *r, size_t groups, size_t work) {
-  if (groups > r->groups_cap) {
-    r->groups_cap = groups * 2;
-    r->busy_ns = xrealloc(r->busy_ns, size_mul(r->groups_cap, sizeof *r->busy_ns));
-  }
-  if (work > r->work_cap) {
-    r->work_cap = work * 2;
-    r->work = xrealloc(r->work, size_mul(r->work_cap, sizeof *r->work));
-  }
+  VEC_RESERVE(r->busy_ns, r->groups_cap, groups);
+  VEC_RESERVE(r->work, r->work_cap, work);
 }
 
 void step_record_fill(struct step_record *r, const struct step_input *in, const struct step_result *result) {
@@ -76,7 +70,8 @@ struct step_memo {
   struct kept **slots;
   size_t n_slots, n, bytes;
   struct group_number *sorted; /* of the last look-up */
-  int n_sorted, sorted_cap;
+  int n_sorted;
+  size_t sorted_cap;
   uint64_t hash;
 };
 
@@ -112,10 +107,7 @@ static int by_number(const void *a, const void *b) {
 }
 
 static void sort(struct step_memo *m, const uint32_t *numbers, int n) {
-  if (n > m->sorted_cap) {
-    m->sorted_cap = n * 2;
-    m->sorted = xrealloc(m->sorted, size_mul((size_t)m->sorted_cap, sizeof *m->sorted));
-  }
+  VEC_RESERVE(m->sorted, m->sorted_cap, (size_t)n);
   m->n_sorted = n;
   for (int i = 0; i < n; i++)
     m->sorted[i] = (struct group_number){numbers[i], i};

@@ -419,10 +419,7 @@ static void check_weights(struct check *c, const struct schedule_step *s) {
   double sum = 0;
   if (!c->reader.has_weighting)
     return;
-  if (n > c->rule_weights_cap) {
-    c->rule_weights_cap = size_mul(n, 2);
-    c->rule_weights = xrealloc(c->rule_weights, size_mul(c->rule_weights_cap, sizeof *c->rule_weights));
-  }
+  VEC_RESERVE(c->rule_weights, c->rule_weights_cap, n);
   bool per_token = strcmp(c->reader.header.weighting, "per_token") == 0;
   schedule_weights(&s->plan, &s->samples, c->reader.header.world, per_token, c->rule_weights);
   for (size_t g = 0; g < s->plan.n_groups; g++) {

@@ -465,12 +465,8 @@ static void read_micro_batch(struct place *p, const json_t *o, struct schedule_s
   else if (padded && !read_shape(padded, s->samples.is_2d, &mb->shape))
     malformed(p, "'padded_shape' must be %s, 1 to %u tokens", s->samples.is_2d ? "[frames, positions]" : "[tokens]",
               TRACE_MAX_LENGTH);
-  double weight = get_number(p, o, "weight");
-  if (s->plan.n_micro_batches > s->weights_cap) {
-    s->weights_cap = size_mul(s->plan.n_micro_batches, 2);
-    s->weights = xrealloc(s->weights, size_mul(s->weights_cap, sizeof *s->weights));
-  }
-  s->weights[s->plan.n_micro_batches - 1] = weight;
+  VEC_RESERVE(s->weights, s->weights_cap, s->plan.n_micro_batches);
+  s->weights[s->plan.n_micro_batches - 1] = get_number(p, o, "weight");
 }
 
 /* first_rank 0, sp 0 when malformed. */
@@ -488,23 +484,26 @@ static void read_ranks(struct place *p, const json_t *o, int64_t *first, int64_t
   *first = *end = 0;
 }
 
+/* `time_s` NaN: not known. */
+static void add_group(struct schedule_step *s, int64_t first, int64_t end, int64_t round, double time_s) {
+  plan_add_group(&s->plan, (int)first, (int)(end - first), -1)->round = (int)round;
+  VEC_RESERVE(s->group_time_s, s->group_times_cap, s->plan.n_groups);
+  s->group_time_s[s->plan.n_groups - 1] = time_s;
+}
+
 static void read_group(struct place *p, const json_t *o, struct schedule_step *s) {
   static const char *const keys[] = {"ranks", "round", "micro_batches", "predicted_time_s", NULL};
   int64_t first = 0, end = 0, round = 0;
-  if (json_is_object(o)) {
-    check_keys(p, o, keys);
-    read_ranks(p, o, &first, &end);
-    get_int(p, o, "round", false, 0, 1000000, &round);
-  } else {
+  if (!json_is_object(o)) {
     malformed(p, "a group must be an object");
+    add_group(s, 0, 0, 0, NAN);
+    return;
   }
-  plan_add_group(&s->plan, (int)first, (int)(end - first), -1)->round = (int)round;
-  if (s->plan.n_groups > s->group_times_cap) {
-    s->group_times_cap = size_mul(s->plan.n_groups, 2);
-    s->group_time_s = xrealloc(s->group_time_s, size_mul(s->group_times_cap, sizeof *s->group_time_s));
-  }
-  s->group_time_s[s->plan.n_groups - 1] = json_is_object(o) ? get_time(p, o) : NAN;
-  const json_t *array = json_is_object(o) ? get_array(p, o, "micro_batches") : NULL, *value;
+  check_keys(p, o, keys);
+  read_ranks(p, o, &first, &end);
+  get_int(p, o, "round", false, 0, 1000000, &round);
+  add_group(s, first, end, round, get_time(p, o));
+  const json_t *array = get_array(p, o, "micro_batches"), *value;
   size_t i;
   if (array && json_array_size(array) == 0)
     malformed(p, "'micro_batches' is empty");

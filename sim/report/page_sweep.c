@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "sim/base/number_text.h"
+#include "sim/base/sorted.h"
 #include "sim/base/units.h"
 #include "sim/report/html.h"
 #include "sim/report/page_parts.h"
@@ -30,11 +31,6 @@ void page_sweep_headline(FILE *out, const struct page_input *in) {
   html_printf(out, "%s is fastest at %d of %d points", v->policies[most], wins[most], points);
 }
 
-static int by_value(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 static void write_policies(FILE *out, const struct sweep_view *v) {
   int wins[SWEEP_VIEW_POLICIES] = {0};
   double *speedups = xmalloc(size_mul(v->n_rows, sizeof *speedups));
@@ -53,7 +49,7 @@ static void write_policies(FILE *out, const struct sweep_view *v) {
     for (size_t i = 0; i < v->n_rows; i++)
       if (v->rows[i].policy == p)
         speedups[n++] = v->rows[i].speedup;
-    qsort(speedups, n, sizeof *speedups, by_value);
+    sort_doubles(speedups, n);
     const double shown[3] = {speedups[0], (speedups[(n - 1) / 2] + speedups[n / 2]) / 2, speedups[n - 1]};
     html_row_begin(out);
     html_row_name(out, v->policies[p]);

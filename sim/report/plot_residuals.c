@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "sim/base/json.h"
+#include "sim/base/sorted.h"
 #include "sim/base/units.h"
 #include "sim/report/csv_line.h"
 #include "sim/report/plot_kinds.h"
@@ -91,17 +92,12 @@ static int read_rows(struct panel *panels, const char *path, struct err *err) {
   return rc;
 }
 
-static int compare_doubles(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 /* "median 2.1 %, p90 7.4 %, 9000 rows" */
 static void summarize(const struct panel *p, char *text, size_t size) {
   double *sorted = xcalloc(p->n, sizeof *sorted);
   for (size_t i = 0; i < p->n; i++)
     sorted[i] = fabs(p->error[i]);
-  qsort(sorted, p->n, sizeof *sorted, compare_doubles);
+  sort_doubles(sorted, p->n);
   snprintf(text, size, "median %.1f %%, p90 %.1f %%, %zu rows",
            100 * sorted[(size_t)floor((double)(p->n - 1) * 0.5 + 0.5)],
            100 * sorted[(size_t)floor((double)(p->n - 1) * 0.9 + 0.5)], p->n);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "sim/base/number_text.h"
+#include "sim/base/sorted.h"
 #include "sim/base/units.h"
 #include "sim/plan/schedule_read.h"
 #include "sim/report/plot_kinds.h"
@@ -23,11 +24,6 @@ static void keep_first(void *context, const struct schedule_finding *f) {
   char *first = context;
   if (!*first)
     snprintf(first, 512, "%s", f->message);
-}
-
-static int by_value(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
 }
 
 static int read_schedule(struct step_times *t, const char *path, struct err *err) {
@@ -54,7 +50,7 @@ static int read_schedule(struct step_times *t, const char *path, struct err *err
   schedule_reader_close(reader);
   free(reader);
   if (rc == 0)
-    qsort(t->s, t->n, sizeof *t->s, by_value);
+    sort_doubles(t->s, t->n);
   return rc;
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/base/sorted.h"
 #include "sim/base/units.h"
 #include "sim/report/plot_kinds.h"
 #include "sim/report/sweep_view.h"
@@ -17,11 +18,6 @@ struct spread {
   size_t n;
 };
 
-static int by_value(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 /* `scratch`: one per row. */
 static struct spread spread_of(const struct sweep_view *v, int field, int value, int policy, double *scratch) {
   struct spread s = {0};
@@ -30,7 +26,7 @@ static struct spread spread_of(const struct sweep_view *v, int field, int value,
       scratch[s.n++] = v->rows[i].tokens_per_s;
   if (s.n == 0)
     return s;
-  qsort(scratch, s.n, sizeof *scratch, by_value);
+  sort_doubles(scratch, s.n);
   s.low = scratch[0];
   s.high = scratch[s.n - 1];
   s.median = (scratch[(s.n - 1) / 2] + scratch[s.n / 2]) / 2;

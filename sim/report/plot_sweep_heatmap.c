@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/base/sorted.h"
 #include "sim/base/units.h"
 #include "sim/report/plot_kinds.h"
 #include "sim/report/sweep_view.h"
@@ -16,11 +17,6 @@ struct cell {
   int policy;
 };
 
-static int by_value(const void *a, const void *b) {
-  const double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 /* `rows`: those of the cell, all policies. */
 static struct cell best_of(const struct sweep_view *v, const struct sweep_row *const *rows, size_t n, double *scratch) {
   struct cell best = {.speedup = NAN};
@@ -31,7 +27,7 @@ static struct cell best_of(const struct sweep_view *v, const struct sweep_row *c
         scratch[k++] = rows[i]->speedup;
     if (k == 0)
       continue;
-    qsort(scratch, k, sizeof *scratch, by_value);
+    sort_doubles(scratch, k);
     double median = (scratch[(k - 1) / 2] + scratch[k / 2]) / 2;
     if (isnan(best.speedup) || median > best.speedup)
       best = (struct cell){median, p};

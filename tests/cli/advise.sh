@@ -1,18 +1,8 @@
 #!/bin/sh
 # advise.sh: --advise: its sentences, its object, equal on any number of threads; every extra run's command line makes the
 # listed figures again; pages show it.
-set -u
-dcpsim=${DCPSIM:-build/release/dcpsim}
-dcpsim=$(cd "$(dirname "$dcpsim")" && pwd)/$(basename "$dcpsim")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. tests/common.sh
 cd "$work" || exit 1
-failed=0
-
-fail() {
-  echo "$*"
-  failed=1
-}
 
 # Samples of one length: nothing to cut, and policies that do the same.
 yes 512 | head -n 2048 >equal.txt

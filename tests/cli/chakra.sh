@@ -1,11 +1,7 @@
 #!/bin/sh
 # chakra.sh: Chakra execution traces read back by a reader of their own: well-formed, ordered, alike on all ranks of a
 # group, as long as the simulated step when replayed; and nothing half-written.
-set -u
-dcpsim=${DCPSIM:-build/release/dcpsim}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-failed=0
+. tests/common.sh
 
 cat >"$work/check.py" <<'END'
 import json, os, sys
@@ -209,11 +205,11 @@ tiny="--trace $work/t.txt --model tiny-1d"
   [ "$status" -eq 1 ] && grep -q 'not an empty folder' "$work/err" && [ ! -s "$work/out" ] &&
     [ "$(ls "$work/full")" = kept ] || { echo "a folder in use: exit $status, $(cat "$work/err")"; failed=1; }
   "$dcpsim" "$@" --policy bucket --chakra "$work/empty" >/dev/null 2>&1 && [ -s "$work/empty/step.7.et" ] ||
-    { echo 'an empty folder is refused'; failed=1; }
+    fail 'an empty folder is refused'
   "$dcpsim" "$@" --policy bucket,dcp --chakra "$work/of.{policy}/" >/dev/null 2>&1 && [ -s "$work/of.dcp/step.0.et" ] &&
-    [ -s "$work/of.bucket/groups.json" ] || { echo 'no folder per policy'; failed=1; }
+    [ -s "$work/of.bucket/groups.json" ] || fail 'no folder per policy'
   "$dcpsim" "$@" --policy bucket,dcp --chakra "$work/again.{policy}" -j 1 >/dev/null 2>&1
-  diff -r "$work/of.dcp" "$work/again.dcp" >/dev/null || { echo 'one thread and two: different traces'; failed=1; }
+  diff -r "$work/of.dcp" "$work/again.dcp" >/dev/null || fail 'one thread and two: different traces'
   "$dcpsim" "$@" --policy bucket --chakra "$work/lost" --csv /dev/full >/dev/null 2>&1
   ls -a "$work" | grep -q '\.tmp$' && { echo "a temporary folder is left: $(ls -a "$work")"; failed=1; }
 }

@@ -1,13 +1,8 @@
 #!/bin/sh
 # names.sh: names of files that mean something to a shell, to gnuplot, to HTML or to a terminal are only names: in plots, pages and
 # messages.
-set -u
-dcpsim=${DCPSIM:-build/release/dcpsim}
-dcpsim=$(cd "$(dirname "$dcpsim")" && pwd)/$(basename "$dcpsim")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. tests/common.sh
 cd "$work" || exit 1
-failed=0
 command -v gnuplot >/dev/null 2>&1 || { echo 'skipped: no gnuplot'; exit 0; }
 "$dcpsim" trace generate lognormal:mean=2000,sigma=1.2,max=20000 -n 40 -o t.txt || exit 1
 
@@ -51,10 +46,10 @@ cat >spec.json <<'END2'
  "grid": {"trace": ["1/a\"; system(\"touch pwned\").csv", "3/a`touch pwned`.csv", "2/a'; system('touch pwned'); '.csv"],
  "seed": [0, 1]}}
 END2
-"$dcpsim" sweep spec.json -o 'table`touch pwned`.csv' 2>/dev/null || { echo 'sweep failed'; failed=1; }
+"$dcpsim" sweep spec.json -o 'table`touch pwned`.csv' 2>/dev/null || fail 'sweep failed'
 for kind in sweep_curves sweep_heatmap; do
-  "$dcpsim" plot $kind 'table`touch pwned`.csv' -o "$kind.svg" || { echo "plot $kind: exit $?"; failed=1; }
+  "$dcpsim" plot $kind 'table`touch pwned`.csv' -o "$kind.svg" || fail "plot $kind: exit $?"
 done
-"$dcpsim" report 'table`touch pwned`.csv' -o page.html || { echo 'report of a sweep failed'; failed=1; }
-[ -z "$(find . -name 'pwned')" ] || { echo 'a swept name was run'; failed=1; }
+"$dcpsim" report 'table`touch pwned`.csv' -o page.html || fail 'report of a sweep failed'
+[ -z "$(find . -name 'pwned')" ] || fail 'a swept name was run'
 exit "$failed"

@@ -1,10 +1,6 @@
 #!/bin/sh
 # plan.sh: plans from the models and from measured bucket times.
-set -u
-dcpsim=${DCPSIM:-build/release/dcpsim}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-failed=0
+. tests/common.sh
 
 "$dcpsim" trace generate lognormal:mean=2000,sigma=1,max=30000 -n 2000 -o "$work/t.txt" || exit 1
 for policy in static bucket packed dcp_rebalance dcp_inter dcp; do

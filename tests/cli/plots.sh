@@ -1,17 +1,12 @@
 #!/bin/sh
 # plots.sh: plots of runs as users make them: published speedups, step times, SP degrees, imbalance against GPUs. What stands
 # in the pictures is checked by their words and numbers.
-set -u
-dcpsim=${DCPSIM:-build/release/dcpsim}
-dcpsim=$(cd "$(dirname "$dcpsim")" && pwd)/$(basename "$dcpsim")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. tests/common.sh
 cd "$work" || exit 1
-failed=0
 
 # run COMMAND ARGUMENTS...
 run() {
-  "$dcpsim" "$@" 2>err || { echo "dcpsim $*: exit $?, $(cat err)"; failed=1; }
+  "$dcpsim" "$@" 2>err || fail "dcpsim $*: exit $?, $(cat err)"
 }
 
 # shows FILE WORD...: the picture has each of the words as a text of its own.
@@ -20,7 +15,7 @@ shows() {
   shift
   sed -n 's/.*<text>\(.*\)<\/text>.*/\1/p' "$file" | sed 's/^ *//; s/<[^>]*>//g' >texts
   for word in "$@"; do
-    grep -q -x -F -e "$word" texts || { echo "$file: no '$word' among: $(tr '\n' '|' <texts)"; failed=1; }
+    grep -q -x -F -e "$word" texts || fail "$file: no '$word' among: $(tr '\n' '|' <texts)"
   done
 }
 
@@ -39,9 +34,9 @@ run sweep spec.json -o sweep.csv
 printf '# from a paper\nsource,case,value\n"a, b",packed,1.25\nc,dcp,2\n' >published.csv
 run plot speedup r1.json --published published.csv -o published.svg
 shows published.svg 'bucket' 'packed' 'dcp' '◆ published, × in brackets'
-grep -q '(1.25)' published.svg && grep -q '(2.00)' published.svg || { echo 'published numbers are missing'; failed=1; }
+grep -q '(1.25)' published.svg && grep -q '(2.00)' published.svg || fail 'published numbers are missing'
 run plot speedup r1.json -o plain.svg
-grep -q published plain.svg && { echo 'a plot without published values speaks of them'; failed=1; }
+grep -q published plain.svg && fail 'a plot without published values speaks of them'
 
 run plot step_times s1-bucket.jsonl s1-packed.jsonl s1-dcp.jsonl -o steps.svg
 shows steps.svg 'bucket' 'packed' 'dcp' 'Time of optimizer steps by policy' 't.txt (1,500 samples) on tiny-1d, h200_8x1 (8 GPUs)' \
@@ -71,7 +66,7 @@ run plot imbalance_gpus sweep.csv -o sweep2.svg
 cmp sweep.svg sweep2.svg || failed=1
 
 for kind in step_times sp_histogram imbalance_gpus; do
-  "$dcpsim" list plots | grep -q "^  *$kind " || { echo "list plots does not name $kind"; failed=1; }
+  "$dcpsim" list plots | grep -q "^  *$kind " || fail "list plots does not name $kind"
 done
 for suffix in png pdf; do
   run plot sp_histogram r1.json -o "sp.$suffix"

@@ -2,18 +2,8 @@
 # report.sh: the page of a study: complete, harmless whatever its inputs are called, equal on every run; its command makes the
 # result again. In a headless Chromium: no sideways scrolling on a phone, tables sort, light and dark, nothing loaded. Without
 # a browser those are skipped: Debian's chromium is 350 MB, and no other test needs it.
-set -u
-dcpsim=${DCPSIM:-build/release/dcpsim}
-dcpsim=$(cd "$(dirname "$dcpsim")" && pwd)/$(basename "$dcpsim")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. tests/common.sh
 cd "$work" || exit 1
-failed=0
-
-fail() {
-  echo "$*"
-  failed=1
-}
 
 run() {
   "$dcpsim" "$@" || fail "dcpsim $*: exit $?"

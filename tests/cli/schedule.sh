@@ -1,10 +1,6 @@
 #!/bin/sh
 # schedule.sh: the schedule that simulate writes passes check, for every policy and every fate of a sample.
-set -u
-dcpsim=${DCPSIM:-build/release/dcpsim}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-failed=0
+. tests/common.sh
 all=static,bucket,packed,dcp_rebalance,dcp_inter,dcp
 
 "$dcpsim" trace generate lognormal:mean=3000,sigma=1.2,max=90000 -n 600 -o "$work/t.txt" || exit 1
@@ -60,10 +56,8 @@ checks "$work/v.csv" stdit3-xl-2 --drop-last --batch 1 --recompute adaptive
 "$dcpsim" simulate --trace "$work/t.txt" --model tiny-1d --cluster h200_4x2 --policy bucket,dcp \
   --timeline "$work/t_{policy}.json" >/dev/null || failed=1
 for policy in bucket dcp; do
-  python3 -c 'import json, sys; sys.exit(not json.load(open(sys.argv[1]))["traceEvents"])' "$work/t_$policy.json" || {
-    echo "$policy: no timeline"
-    failed=1
-  }
+  python3 -c 'import json, sys; sys.exit(not json.load(open(sys.argv[1]))["traceEvents"])' "$work/t_$policy.json" ||
+    fail "$policy: no timeline"
 done
 
 # One file for several policies: refused before anything runs.

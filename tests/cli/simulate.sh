@@ -1,16 +1,7 @@
 #!/bin/sh
 # simulate.sh: results as JSON, CSV and table; equal runs; experiment files; what becomes of every sample.
-set -u
-dcpsim=${DCPSIM:-build/release/dcpsim}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-failed=0
+. tests/common.sh
 on='--model tiny-1d --cluster h200_8x1'
-
-fail() {
-  echo "$*"
-  failed=1
-}
 
 run() {
   "$dcpsim" simulate "$@" || fail "simulate $*: exit $?"

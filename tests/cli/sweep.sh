@@ -1,18 +1,8 @@
 #!/bin/sh
 # sweep.sh: a sweep's rows are those of simulate; the same on any number of threads and ranks; killed at random and resumed,
 # it ends with every row once; failed points are rows; plots of its table. KILLS=N: how often it is killed.
-set -u
-dcpsim=${DCPSIM:-build/release/dcpsim}
-dcpsim=$(cd "$(dirname "$dcpsim")" && pwd)/$(basename "$dcpsim")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. tests/common.sh
 cd "$work" || exit 1
-failed=0
-
-fail() {
-  echo "$*"
-  failed=1
-}
 
 "$dcpsim" trace generate lognormal:mean=2000,sigma=1.2,max=30000 -n 3000 -o t.txt || exit 1
 "$dcpsim" trace generate lognormal:mean=500,sigma=0.5,max=9000 -n 2000 -o short.txt --seed 1 || exit 1

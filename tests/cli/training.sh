@@ -1,32 +1,23 @@
 #!/bin/sh
 # training.sh: published training runs: table, JSON, CSV, one row by operation, the fit and what it writes, wrong usage.
-set -u
-dcpsim=${DCPSIM:-build/release/dcpsim}
-failed=0
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
+. tests/common.sh
 rows=calib/data/training_throughput.csv
 
-complain() {
-  echo "training.sh: $*"
-  failed=1
-}
-
-"$dcpsim" calibrate check --training $rows calib/data/training_memory.csv >"$work/table" || complain "check fails"
-grep -q 'mosaicml/llm-foundry H100 80GB BF16 ' "$work/table" || complain "no group in the table"
-grep -q 'float8' "$work/table" || complain "no reason in the table"
-"$dcpsim" calibrate check --training $rows --json --csv "$work/rows.csv" >"$work/json" || complain "check --json fails"
-grep -q '"schema": "dcpsim.check_training/1"' "$work/json" || complain "wrong schema"
-[ "$(wc -l <"$work/rows.csv")" -eq "$(wc -l <$rows)" ] || complain "not one CSV line a row"
-awk -F, 'NR == 1 { n = NF } NF != n { exit 1 }' "$work/rows.csv" || complain "CSV lines of different width"
-"$dcpsim" calibrate check --training $rows --ops e039 | grep -q '^attention_backward' || complain "no operations of e039"
+"$dcpsim" calibrate check --training $rows calib/data/training_memory.csv >"$work/table" || fail "check fails"
+grep -q 'mosaicml/llm-foundry H100 80GB BF16 ' "$work/table" || fail "no group in the table"
+grep -q 'float8' "$work/table" || fail "no reason in the table"
+"$dcpsim" calibrate check --training $rows --json --csv "$work/rows.csv" >"$work/json" || fail "check --json fails"
+grep -q '"schema": "dcpsim.check_training/1"' "$work/json" || fail "wrong schema"
+[ "$(wc -l <"$work/rows.csv")" -eq "$(wc -l <$rows)" ] || fail "not one CSV line a row"
+awk -F, 'NR == 1 { n = NF } NF != n { exit 1 }' "$work/rows.csv" || fail "CSV lines of different width"
+"$dcpsim" calibrate check --training $rows --ops e039 | grep -q '^attention_backward' || fail "no operations of e039"
 
 cp calib/params/h100_sxm.json "$work/p.json"
-"$dcpsim" calibrate fit-training $rows --write "$work/p.json" >"$work/fit" || complain "fit-training fails"
-grep -q 'calibrate fit-training: .* H100 rows' "$work/p.json" || complain "the fit was not written"
+"$dcpsim" calibrate fit-training $rows --write "$work/p.json" >"$work/fit" || fail "fit-training fails"
+grep -q 'calibrate fit-training: .* H100 rows' "$work/p.json" || fail "the fit was not written"
 cp "$work/p.json" "$work/q.json"
-"$dcpsim" calibrate fit-training $rows --write "$work/q.json" >/dev/null || complain "fit-training fails again"
-cmp -s "$work/p.json" "$work/q.json" || complain "the second fit differs"
+"$dcpsim" calibrate fit-training $rows --write "$work/q.json" >/dev/null || fail "fit-training fails again"
+cmp -s "$work/p.json" "$work/q.json" || fail "the second fit differs"
 
 # refuses STATUS WORD ARGUMENTS...: that exit code, one line with the word on stderr, nothing on stdout.
 refuses() {
@@ -37,7 +28,7 @@ refuses() {
   status=$?
   if [ "$status" -ne "$want" ] || [ -s "$work/out" ] || [ "$(wc -l <"$work/err")" -ne 1 ] ||
     ! grep -q -e "$word" "$work/err"; then
-    complain "calibrate $*: exit $status, $(cat "$work/err")"
+    fail "calibrate $*: exit $status, $(cat "$work/err")"
   fi
 }
 refuses 2 'no file of rows' check --training

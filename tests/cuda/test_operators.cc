@@ -162,7 +162,7 @@ static void test_gelu_and_add(int64_t count) {
   }
   char name[80];
   snprintf(name, sizeof name, "gelu and residual_add of %d", (int)count);
-  struct gelu_args a = {x.data(), out.data(), dout.data(), dx.data(), count};
+  struct activation_args a = {x.data(), out.data(), dout.data(), dx.data(), count};
   check(name, gelu_forward_launch(&a), a, {output_of(out)});
   check(name, gelu_backward_launch(&a), a, {output_of(dx)});
   struct residual_add_args b = {x.data(), dout.data(), sum.data(), count};
@@ -294,7 +294,7 @@ static void test_silu(int64_t count) {
   }
   char name[80];
   snprintf(name, sizeof name, "silu of %d", (int)count);
-  struct silu_args a = {x.data(), out.data(), dout.data(), dx.data(), count};
+  struct activation_args a = {x.data(), out.data(), dout.data(), dx.data(), count};
   check(name, silu_forward_launch(&a), a, {output_of(out)});
   check(name, silu_backward_launch(&a), a, {output_of(dx)});
   expect_close(name, values_of(out), ro, BF16, 8);

@@ -5,19 +5,18 @@
 
 #include <type_traits>
 
+#include "kernels/activation_launch.h"
 #include "kernels/attention_launch.h"
 #include "kernels/attention_merge_launch.h"
 #include "kernels/cast_launch.h"
 #include "kernels/copy_launch.h"
 #include "kernels/cross_entropy_launch.h"
 #include "kernels/embedding_launch.h"
-#include "kernels/gelu_launch.h"
 #include "kernels/norm_launch.h"
 #include "kernels/optimizer_launch.h"
 #include "kernels/residual_add_launch.h"
 #include "kernels/rope_launch.h"
 #include "kernels/sample_launch.h"
-#include "kernels/silu_launch.h"
 #include "kernels/squared_error_launch.h"
 #include "kernels/sum_squares_launch.h"
 #include "kernels/swiglu_launch.h"
@@ -49,10 +48,10 @@
   X(rope_by_4, rope_args)                                                                                              \
   X(swiglu_forward, swiglu_args)                                                                                       \
   X(swiglu_backward, swiglu_args)                                                                                      \
-  X(gelu_forward, gelu_args)                                                                                           \
-  X(gelu_backward, gelu_args)                                                                                          \
-  X(silu_forward, silu_args)                                                                                           \
-  X(silu_backward, silu_args)                                                                                          \
+  X(gelu_forward, activation_args)                                                                                     \
+  X(gelu_backward, activation_args)                                                                                    \
+  X(silu_forward, activation_args)                                                                                     \
+  X(silu_backward, activation_args)                                                                                    \
   X(residual_add, residual_add_args)                                                                                   \
   X(bias_forward, sample_args)                                                                                         \
   X(bias_backward, sample_args)                                                                                        \

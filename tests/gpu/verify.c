@@ -14,6 +14,7 @@
 #include "kernels/cuda_driver.h"
 #include "kernels/device.h"
 #include "kernels/fatbin.h"
+#include "tests/unit/test_kernels_attention.h"
 #include "tests/unit/test_kernels_cases.h"
 
 enum { SKIPPED = 77 };
@@ -211,69 +212,32 @@ static void verify_case(const struct operator_case *k, bool backward, int64_t ro
 /* ---- Attention -----------------------------------------------------------------------------------------------------
  */
 
-enum { Q, K, V, OUT, LSE, DOUT, DQ, DK, DV, DELTA, ARRAYS };
 static const char attention_formats[] = "eeeefeeeef";
 
-struct attention_shape {
-  int batch;
-  int32_t cu_q[5], cu_k[5];
-  int max_q, max_k, heads, kv_heads, head_dim;
-  bool causal;
-};
-
-static void make_attention(struct operator_call *c, const struct attention_shape *s, bool backward, const int32_t *cu_q,
-                           const int32_t *cu_k, void *p[]) {
-  c->kind = backward ? OPERATOR_ATTENTION_BACKWARD : OPERATOR_ATTENTION_FORWARD;
-  c->attention = (struct attention_call){.batch = s->batch,
-                                         .heads = s->heads,
-                                         .kv_heads = s->kv_heads,
-                                         .head_dim = s->head_dim,
-                                         .q_rows = s->cu_q[s->batch],
-                                         .kv_rows = s->cu_k[s->batch],
-                                         .max_q = s->max_q,
-                                         .max_kv = s->max_k,
-                                         .causal = s->causal,
-                                         .scale = 1 / sqrtf((float)s->head_dim),
-                                         .cu_seqlens_q = cu_q,
-                                         .cu_seqlens_k = cu_k,
-                                         .q = p[Q],
-                                         .k = p[K],
-                                         .v = p[V],
-                                         .out = p[OUT],
-                                         .lse = p[LSE],
-                                         .dout = p[DOUT],
-                                         .dq = p[DQ],
-                                         .dk = p[DK],
-                                         .dv = p[DV],
-                                         .delta = p[DELTA]};
-}
-
-static void verify_attention(const struct attention_shape *s) {
-  const size_t q = (size_t)(s->cu_q[s->batch] * s->heads * s->head_dim),
-               kv = (size_t)(s->cu_k[s->batch] * s->kv_heads * s->head_dim),
-               rows = (size_t)(s->cu_q[s->batch] * s->heads);
-  const size_t size[ARRAYS] = {q, kv, kv, q, rows, q, q, kv, kv, rows};
+static void verify_attention(const struct batch *b, struct heads h, bool causal) {
   struct arrays a;
-  arrays_init(&a, ARRAYS, size, 2);
+  attention_arrays(&a, b, h, 2);
   same_start(&a, attention_formats);
   for (int backward = 0; backward < 2; backward++) {
     const int first = backward ? DQ : OUT, last = backward ? DELTA : LSE;
-    struct operator_call call;
+    struct operator_call call = {.kind = backward ? OPERATOR_ATTENTION_BACKWARD : OPERATOR_ATTENTION_FORWARD};
     void *p[MAX_ARRAYS], *cu[2];
     for (int i = first; i <= last; i++)
-      for (size_t j = 0; j < size[i]; j++)
+      for (size_t j = 0; j < a.size[i]; j++)
         a.f[i][j] = NAN;
     upload(&a, attention_formats, p);
-    cu[0] = upload_integers(s->cu_q, (size_t)s->batch + 1);
-    cu[1] = upload_integers(s->cu_k, (size_t)s->batch + 1);
-    make_attention(&call, s, backward, cu[0], cu[1], p);
+    cu[0] = upload_integers(b->q, (size_t)b->n + 1);
+    cu[1] = upload_integers(b->k, (size_t)b->n + 1);
+    call.attention = attention_call_of(p, b, h, causal);
+    call.attention.cu_seqlens_q = cu[0];
+    call.attention.cu_seqlens_k = cu[1];
     if (!run(&call))
       break;
     download(&a, attention_formats, p);
-    release(p, ARRAYS);
+    release(p, a.n);
     release(cu, 2);
     arrays_pointers(&a, true, p);
-    make_attention(&call, s, backward, s->cu_q, s->cu_k, p);
+    call.attention = attention_call_of(p, b, h, causal);
     operator_run_reference(&call);
     compare(&a, attention_formats, &call, backward ? DELTA : -1); /* scratch, which the reference has none of */
     same_start(&a, attention_formats);
@@ -282,20 +246,15 @@ static void verify_attention(const struct attention_shape *s) {
 }
 
 static void verify_attentions(bool large) {
-  static const struct {
-    int heads, kv_heads, head_dim;
-  } shapes[] = {{2, 1, 16}, {2, 1, 32}, {2, 2, 64}, {4, 1, 72}, {2, 1, 80}, {2, 2, 96}, {4, 2, 128}};
-  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+  static const struct heads heads[] = {{2, 1, 16}, {2, 1, 32}, {2, 2, 64}, {4, 1, 72},
+                                       {2, 1, 80}, {2, 2, 96}, {4, 2, 128}};
+  const struct batch ragged = batch_of(4, (int32_t[]){17, 0, 83, 1}, (int32_t[]){17, 3, 70, 0});
+  const struct batch two = batch_of(2, (int32_t[]){700, 1300}, NULL);
+  for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
     for (int causal = 0; causal < 2; causal++) {
-      struct attention_shape s = {4,     {0, 17, 17, 100, 101}, {0, 17, 20, 90, 90}, 83,
-                                  70,    shapes[i].heads,       shapes[i].kv_heads,  shapes[i].head_dim,
-                                  causal};
-      verify_attention(&s);
-      if (!large)
-        continue;
-      s = (struct attention_shape){2,       {0, 700, 2000}, {0, 700, 2000}, 1300,  1300,
-                                   s.heads, s.kv_heads,     s.head_dim,     causal};
-      verify_attention(&s);
+      verify_attention(&ragged, heads[i], causal);
+      if (large)
+        verify_attention(&two, heads[i], causal);
     }
 }
 

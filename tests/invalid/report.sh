@@ -1,33 +1,8 @@
 #!/bin/sh
 # report.sh: every kind of wrong input to report and to the plots of runs: exit 1 or 2, one line on stderr that names the place,
 # nothing on stdout, no file left or changed.
-set -u
-dcpsim=${DCPSIM:-build/release/dcpsim}
-dcpsim=$(cd "$(dirname "$dcpsim")" && pwd)/$(basename "$dcpsim")
-work=$(mktemp -d)
-trap 'rm -rf "$work" /dev/shm/out.$$ /dev/shm/err.$$' EXIT
+. tests/common.sh
 cd "$work" || exit 1
-failed=0
-
-# refuse STATUS WORD COMMAND ARGUMENTS...
-refuse() {
-  status=$1
-  word=$2
-  shift 2
-  before=$(ls -A; cksum ./* 2>/dev/null)
-  "$dcpsim" "$@" >/dev/shm/out.$$ 2>/dev/shm/err.$$ </dev/null
-  got=$?
-  if [ "$got" -ne "$status" ] || [ -s /dev/shm/out.$$ ] || [ "$(wc -l </dev/shm/err.$$)" -ne 1 ] ||
-    ! grep -q -e "^dcpsim: .*$word" /dev/shm/err.$$; then
-    echo "$*: exit $got (wanted $status), stdout $(wc -c </dev/shm/out.$$) bytes, stderr without '$word':"
-    head -n 3 /dev/shm/err.$$
-    failed=1
-  fi
-  if [ "$before" != "$(ls -A; cksum ./* 2>/dev/null)" ]; then
-    echo "$*: a file was left or changed: $(ls -A)"
-    failed=1
-  fi
-}
 
 "$dcpsim" trace generate lognormal:mean=2000,sigma=1.2,max=20000 -n 500 -o t.txt &&
   "$dcpsim" simulate --trace t.txt --model tiny-1d --cluster h200_8x1 --policy bucket,dcp --steps 3 --draws 0 \
@@ -81,7 +56,7 @@ echo old >x.html
 refuse 1 "'gpu_hours' is missing" report field.json -o x.html
 PATH=/nonexistent "$dcpsim" report good.json -o x.html 2>err </dev/null
 [ $? -eq 1 ] && grep -q 'gnuplot is not installed' err && [ "$(cat x.html)" = old ] ||
-  { echo "without gnuplot: $(cat err)"; failed=1; }
+  fail "without gnuplot: $(cat err)"
 rm -f x.html err
 
 # Published values.

@@ -1,49 +1,22 @@
 #!/bin/sh
 # simulate.sh: every kind of wrong input to simulate and plan: exit 1 or 2, one line on stderr that names the place, nothing
 # on stdout, no file left.
-set -u
-dcpsim=${DCPSIM:-build/release/dcpsim}
-dcpsim=$(cd "$(dirname "$dcpsim")" && pwd)/$(basename "$dcpsim")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. tests/common.sh
 cd "$work" || exit 1
-failed=0
-
-# refuse COMMAND STATUS WORD ARGUMENTS...
-refuse() {
-  command=$1
-  status=$2
-  word=$3
-  shift 3
-  before=$(ls -A)
-  "$dcpsim" "$command" "$@" >/dev/shm/out.$$ 2>/dev/shm/err.$$ </dev/null
-  got=$?
-  if [ "$got" -ne "$status" ] || [ -s /dev/shm/out.$$ ] || [ "$(wc -l </dev/shm/err.$$)" -ne 1 ] ||
-    ! grep -q -e "^dcpsim: .*$word" /dev/shm/err.$$; then
-    echo "$command $*: exit $got (wanted $status), stdout $(wc -c </dev/shm/out.$$) bytes, stderr without '$word':"
-    head -n 3 /dev/shm/err.$$
-    failed=1
-  fi
-  if [ "$before" != "$(ls -A)" ]; then
-    echo "$command $*: left a file: $(ls -A)"
-    failed=1
-  fi
-  rm -f /dev/shm/out.$$ /dev/shm/err.$$
-}
 
 # refuse simulate on a good trace, model and cluster
 wrong() {
   status=$1
   word=$2
   shift 2
-  refuse simulate "$status" "$word" --trace good.txt --model tiny-1d --cluster h200_8x1 "$@"
+  refuse "$status" "$word" simulate --trace good.txt --model tiny-1d --cluster h200_8x1 "$@"
 }
 
 # experiment WORD JSON_FIELDS: a file with these fields is refused with exit 1
 experiment() {
   word=$1
   printf '{"schema": "dcpsim.experiment/1",\n%s}\n' "$2" >e.json
-  refuse simulate 1 "experiment 'e.json'.*$word" e.json
+  refuse 1 "experiment 'e.json'.*$word" simulate e.json
   rm -f e.json
 }
 
@@ -53,36 +26,36 @@ printf '\211PNG\r\n\032\n\001\002\003\000\377' >junk.bin
 mkdir folder
 
 # Files: the trace, the model, the cluster, the parameters, the experiment.
-refuse simulate 2 'nosuch' --trace nosuch --model tiny-1d --cluster h200_8x1
-refuse simulate 1 'folder' --trace folder --model tiny-1d --cluster h200_8x1
-refuse simulate 1 'junk.bin' --trace junk.bin --model tiny-1d --cluster h200_8x1
-refuse simulate 1 'empty' --trace empty --model tiny-1d --cluster h200_8x1
+refuse 2 'nosuch' simulate --trace nosuch --model tiny-1d --cluster h200_8x1
+refuse 1 'folder' simulate --trace folder --model tiny-1d --cluster h200_8x1
+refuse 1 'junk.bin' simulate --trace junk.bin --model tiny-1d --cluster h200_8x1
+refuse 1 'empty' simulate --trace empty --model tiny-1d --cluster h200_8x1
 printf '5\n99999999999999999999\n' >huge.txt
-refuse simulate 1 "huge.txt' line 2" --trace huge.txt --model tiny-1d --cluster h200_8x1
+refuse 1 "huge.txt' line 2" simulate --trace huge.txt --model tiny-1d --cluster h200_8x1
 printf '5\nnan\n' >nan.txt
-refuse simulate 1 "nan.txt' line 2" --trace nan.txt --model tiny-1d --cluster h200_8x1
+refuse 1 "nan.txt' line 2" simulate --trace nan.txt --model tiny-1d --cluster h200_8x1
 printf '5\n-7\n' >neg.txt
-refuse simulate 1 "neg.txt' line 2" --trace neg.txt --model tiny-1d --cluster h200_8x1
+refuse 1 "neg.txt' line 2" simulate --trace neg.txt --model tiny-1d --cluster h200_8x1
 for what in model cluster params; do
   good='--model tiny-1d --cluster h200_8x1'
   # shellcheck disable=SC2086
   {
-    refuse simulate 2 'nosuch' --trace good.txt $good --$what nosuch
-    refuse simulate 1 'nosuch/x.json' --trace good.txt $good --$what nosuch/x.json
-    refuse simulate 1 'junk' --trace good.txt $good --$what ./junk.bin
-    refuse simulate 1 'empty' --trace good.txt $good --$what ./empty
-    refuse simulate 1 'folder' --trace good.txt $good --$what ./folder
+    refuse 2 'nosuch' simulate --trace good.txt $good --$what nosuch
+    refuse 1 'nosuch/x.json' simulate --trace good.txt $good --$what nosuch/x.json
+    refuse 1 'junk' simulate --trace good.txt $good --$what ./junk.bin
+    refuse 1 'empty' simulate --trace good.txt $good --$what ./empty
+    refuse 1 'folder' simulate --trace good.txt $good --$what ./folder
   }
 done
 wrong 2 'must contain {policy}' --policy bucket,dcp --chakra out
 wrong 2 'cannot go to stdout' --policy bucket --chakra -
 wrong 1 "folder 'good.txt'" --policy bucket --chakra good.txt
 wrong 1 "folder 'nosuch/out'" --policy bucket --chakra nosuch/out
-refuse simulate 1 'nosuch.json' nosuch.json
-refuse simulate 1 "experiment 'folder'" folder
-refuse simulate 1 "experiment 'junk.bin'" junk.bin
-refuse simulate 1 "experiment 'empty'" empty
-refuse simulate 1 "experiment 'good.txt'" good.txt
+refuse 1 'nosuch.json' simulate nosuch.json
+refuse 1 "experiment 'folder'" simulate folder
+refuse 1 "experiment 'junk.bin'" simulate junk.bin
+refuse 1 "experiment 'empty'" simulate empty
+refuse 1 "experiment 'good.txt'" simulate good.txt
 experiment "line 2: unknown key 'polcy', did you mean 'policy'" '"polcy": "bucket"'
 experiment "line 3: 'seed' must be an integer" '"zero": 1,
 "seed": "x"'
@@ -102,16 +75,16 @@ experiment "line 2: 'straggler' must be RANK:FACTOR" '"straggler": "3"'
 experiment "line 3" '"seed": 1,
 "seed": 2'
 printf '{"schema": "dcpsim.result/1"}\n' >other.json
-refuse simulate 1 'dcpsim.experiment/1' other.json
+refuse 1 'dcpsim.experiment/1' simulate other.json
 printf '{"seed": 1}\n' >none.json
-refuse simulate 1 "'schema' is missing" none.json
+refuse 1 "'schema' is missing" simulate none.json
 printf '{"schema": "dcpsim.experiment/1", "seed": 1' >cut.json
-refuse simulate 1 'cut.json' cut.json
-refuse simulate 2 'at most one experiment file' cut.json none.json
-refuse simulate 2 '--trace is missing'
-refuse simulate 2 '--trace is missing' --advise
-refuse simulate 2 '--model is missing' --trace good.txt
-refuse simulate 2 '--cluster is missing' --trace good.txt --model tiny-1d
+refuse 1 'cut.json' simulate cut.json
+refuse 2 'at most one experiment file' simulate cut.json none.json
+refuse 2 '--trace is missing' simulate
+refuse 2 '--trace is missing' simulate --advise
+refuse 2 '--model is missing' simulate --trace good.txt
+refuse 2 '--cluster is missing' simulate --trace good.txt --model tiny-1d
 
 # Options: names and numbers.
 wrong 2 "unknown policy 'nosuch' (valid: given, static, bucket" --policy nosuch
@@ -127,7 +100,7 @@ wrong 2 "simulate: unknown option '--nosuch'" --nosuch
 wrong 2 "a value is missing after --seed" --seed
 wrong 2 "takes no value" --json=yes
 wrong 2 "takes no value" --advise=yes
-refuse plan 2 "unknown option '--advise'" --trace good.txt --model tiny-1d --cluster h200_8x1 --policy bucket --advise
+refuse 2 "unknown option '--advise'" plan --trace good.txt --model tiny-1d --cluster h200_8x1 --policy bucket --advise
 wrong 2 "must not be empty" --model=
 for bad in -1 0 1.5 x '' ' 1' 1e3 99999999999999999999 nan 0x10; do
   wrong 2 "--steps must be an integer >= 1 *, got '$bad'" --steps "$bad"
@@ -157,25 +130,25 @@ wrong 2 "--sp 16 on the 8 GPUs" --sp 16
 wrong 2 "--max-sp 64 is more than the 8 GPUs" --max-sp 64
 wrong 2 "--sp 4 is more than --max-sp 2" --sp 4 --max-sp 2
 wrong 2 "does not fit model" --sp-kind dsp
-refuse simulate 2 "does not divide the 12 GPUs" --trace good.txt --model tiny-1d --cluster h200_4x3 --sp 8
+refuse 2 "does not divide the 12 GPUs" simulate --trace good.txt --model tiny-1d --cluster h200_4x3 --sp 8
 
 # What cannot run.
 printf '51,480,854\n' | { echo num_frames,height,width; cat; } >video.csv
-refuse simulate 1 "'video.csv' has videos" --trace video.csv --model tiny-1d --cluster h200_8x1
-refuse simulate 1 "'good.txt' has lengths" --trace good.txt --model tiny-2d --cluster h200_8x1
-refuse simulate 2 "is for text" --trace video.csv --model tiny-2d --cluster h200_8x1 --max-length 10 --overlong split
-refuse simulate 2 "are for text" --trace video.csv --model tiny-2d --cluster h200_8x1 --bucket-bounds 10
-refuse simulate 1 "fits no GPU of 'h200_8x1'.*GiB.*cap.*zero 3" --trace good.txt --model llama2-70b --cluster h200_8x1
-refuse simulate 1 "fits no GPU.*more GPUs" --trace good.txt --model llama2-70b --cluster h200_1x1 --zero 3
+refuse 1 "'video.csv' has videos" simulate --trace video.csv --model tiny-1d --cluster h200_8x1
+refuse 1 "'good.txt' has lengths" simulate --trace good.txt --model tiny-2d --cluster h200_8x1
+refuse 2 "is for text" simulate --trace video.csv --model tiny-2d --cluster h200_8x1 --max-length 10 --overlong split
+refuse 2 "are for text" simulate --trace video.csv --model tiny-2d --cluster h200_8x1 --bucket-bounds 10
+refuse 1 "fits no GPU of 'h200_8x1'.*GiB.*cap.*zero 3" simulate --trace good.txt --model llama2-70b --cluster h200_8x1
+refuse 1 "fits no GPU.*more GPUs" simulate --trace good.txt --model llama2-70b --cluster h200_1x1 --zero 3
 printf '900000\n' >long.txt
-refuse simulate 1 "policy 'bucket' can run no sample" --trace long.txt --model llama2-7b --cluster h200_8x1 --sp 1 --policy bucket
-refuse simulate 1 "policy 'packed' can run no sample" --trace long.txt --model llama2-7b --cluster h200_8x1 --sp 1 --policy packed
-refuse simulate 1 "every sample is longer than --max-length 10" --trace good.txt --model tiny-1d --cluster h200_8x1 --max-length 10
+refuse 1 "policy 'bucket' can run no sample" simulate --trace long.txt --model llama2-7b --cluster h200_8x1 --sp 1 --policy bucket
+refuse 1 "policy 'packed' can run no sample" simulate --trace long.txt --model llama2-7b --cluster h200_8x1 --sp 1 --policy packed
+refuse 1 "every sample is longer than --max-length 10" simulate --trace good.txt --model tiny-1d --cluster h200_8x1 --max-length 10
 printf '30000\n' >batch.txt
-refuse simulate 2 "--batch 64 does not fit.*largest that does is [0-9]" --trace batch.txt --model llama2-7b --cluster h200_8x1 --sp 1 --batch 64 --policy static
-refuse simulate 2 "--batch 64 does not fit.*largest that does is [0-9]" --trace batch.txt --model llama2-7b --cluster h200_8x1 --sp 1 --batch 64 --policy bucket
-refuse simulate 2 "--batch 9999 does not fit.*'dcp'.*largest that does is [0-9]" --trace batch.txt --model llama2-7b --cluster h200_8x1 --batch 9999 --policy dcp
-refuse simulate 2 "--pack-tokens 99999999 does not fit.*largest that does is [0-9]" --trace batch.txt --model llama2-7b --cluster h200_8x1 --pack-tokens 99999999 --policy packed
+refuse 2 "--batch 64 does not fit.*largest that does is [0-9]" simulate --trace batch.txt --model llama2-7b --cluster h200_8x1 --sp 1 --batch 64 --policy static
+refuse 2 "--batch 64 does not fit.*largest that does is [0-9]" simulate --trace batch.txt --model llama2-7b --cluster h200_8x1 --sp 1 --batch 64 --policy bucket
+refuse 2 "--batch 9999 does not fit.*'dcp'.*largest that does is [0-9]" simulate --trace batch.txt --model llama2-7b --cluster h200_8x1 --batch 9999 --policy dcp
+refuse 2 "--pack-tokens 99999999 does not fit.*largest that does is [0-9]" simulate --trace batch.txt --model llama2-7b --cluster h200_8x1 --pack-tokens 99999999 --policy packed
 
 # What cannot be written.
 for option in --csv --schedule --timeline; do
@@ -188,18 +161,17 @@ if [ -e /dev/full ]; then
     # shellcheck disable=SC2086
     "$dcpsim" simulate --trace good.txt --model tiny-1d --cluster h200_8x1 --policy bucket $format >/dev/full 2>err
     if [ $? -ne 1 ] || [ "$(wc -l <err)" -ne 1 ]; then
-      echo "a full disk behind stdout ($format) was not reported"
-      failed=1
+      fail "a full disk behind stdout ($format) was not reported"
     fi
   done
   rm -f err
 fi
 
 # plan
-refuse plan 2 'takes one policy' --policy bucket,dcp --trace good.txt --model tiny-1d --cluster h200_8x1
-refuse plan 2 '--trace is missing' --policy dcp
-refuse plan 2 'already says' --policy dcp --profile nosuch.json --trace good.txt
-refuse plan 1 'nosuch.json' --policy dcp --profile nosuch.json
-refuse plan 2 "did you mean '--profile'" --policy dcp --profil x
-refuse plan 1 "profile 'other.json'" --policy dcp --profile other.json
+refuse 2 'takes one policy' plan --policy bucket,dcp --trace good.txt --model tiny-1d --cluster h200_8x1
+refuse 2 '--trace is missing' plan --policy dcp
+refuse 2 'already says' plan --policy dcp --profile nosuch.json --trace good.txt
+refuse 1 'nosuch.json' plan --policy dcp --profile nosuch.json
+refuse 2 "did you mean '--profile'" plan --policy dcp --profil x
+refuse 1 "profile 'other.json'" plan --policy dcp --profile other.json
 exit "$failed"

@@ -1,33 +1,8 @@
 #!/bin/sh
 # sweep.sh: every kind of wrong input to sweep and its plots: exit 1 or 2, one line on stderr that names the place, nothing on
 # stdout, no file left or changed.
-set -u
-dcpsim=${DCPSIM:-build/release/dcpsim}
-dcpsim=$(cd "$(dirname "$dcpsim")" && pwd)/$(basename "$dcpsim")
-work=$(mktemp -d)
-trap 'rm -rf "$work" /dev/shm/out.$$ /dev/shm/err.$$' EXIT
+. tests/common.sh
 cd "$work" || exit 1
-failed=0
-
-# refuse STATUS WORD COMMAND ARGUMENTS...
-refuse() {
-  status=$1
-  word=$2
-  shift 2
-  before=$(cksum ./* 2>/dev/null)
-  "$dcpsim" "$@" >/dev/shm/out.$$ 2>/dev/shm/err.$$ </dev/null
-  got=$?
-  if [ "$got" -ne "$status" ] || [ -s /dev/shm/out.$$ ] || [ "$(wc -l </dev/shm/err.$$)" -ne 1 ] ||
-    ! grep -q -e "^dcpsim: .*$word" /dev/shm/err.$$; then
-    echo "$*: exit $got (wanted $status), stdout $(wc -c </dev/shm/out.$$) bytes, stderr without '$word':"
-    head -n 3 /dev/shm/err.$$
-    failed=1
-  fi
-  if [ "$before" != "$(cksum ./* 2>/dev/null)" ]; then
-    echo "$*: a file was left or changed: $(ls -A)"
-    failed=1
-  fi
-}
 
 # spec WORD LINES: a spec of schema, base and these lines is refused with exit 1. The lines begin at line 3.
 spec() {
@@ -121,7 +96,7 @@ refuse 1 "cannot write 'folder'" sweep s.json -o folder
 refuse 1 "cannot write 'no/such'" sweep s.json -o no/such
 [ ! -e /dev/full ] || refuse 1 "cannot write '/dev/full'" sweep s.json -o /dev/full
 refuse 1 "'good.txt' line 1: not the table of this sweep" sweep s.json -o good.txt
-"$dcpsim" sweep s.json -o table.csv 2>/dev/null || { echo 'a good sweep failed'; failed=1; }
+"$dcpsim" sweep s.json -o table.csv 2>/dev/null || fail 'a good sweep failed'
 printf '{"schema": "dcpsim.sweep/1", "base": {%s}, "grid": {"seed": [1, 3]}}\n' "$good" >s.json
 refuse 1 "'table.csv' line 2: it was written from another spec" sweep s.json -o table.csv
 sed 's/"seed"/"zero"/' s.json >z.json
@@ -129,7 +104,7 @@ refuse 1 "'table.csv' line 1: not the table of this sweep" sweep z.json -o table
 printf '{"schema": "dcpsim.sweep/1", "base": {"trace": "nosuch", "model": "tiny-1d", "cluster": "h200_8x1"},\n"grid": {"seed": [1]}}\n' >n.json
 "$dcpsim" sweep n.json -o none.csv 2>err
 [ $? -eq 1 ] && grep -q 'every point failed' err && grep -q "trace 'nosuch': no such file" none.csv ||
-  { echo "a sweep without any result: $(cat err)"; failed=1; }
+  fail "a sweep without any result: $(cat err)"
 rm -f err
 
 # Plots of tables.

@@ -3,19 +3,18 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#include "kernels/activation_launch.h"
 #include "kernels/attention_launch.h"
 #include "kernels/attention_merge_launch.h"
 #include "kernels/cast_launch.h"
 #include "kernels/copy_launch.h"
 #include "kernels/cross_entropy_launch.h"
 #include "kernels/embedding_launch.h"
-#include "kernels/gelu_launch.h"
 #include "kernels/norm_launch.h"
 #include "kernels/optimizer_launch.h"
 #include "kernels/residual_add_launch.h"
 #include "kernels/rope_launch.h"
 #include "kernels/sample_launch.h"
-#include "kernels/silu_launch.h"
 #include "kernels/squared_error_launch.h"
 #include "kernels/sum_squares_launch.h"
 #include "kernels/swiglu_launch.h"
@@ -78,7 +77,7 @@ Test(kernel_launch, memory_bound) {
   expect(rope_launch(&rope), "rope_by_4", 5, 1, 1, 256, 0);
   struct swiglu_args swiglu = {.tokens = 100000, .stride = 22016, .width = 11008};
   expect(swiglu_backward_launch(&swiglu), "swiglu_backward", LAUNCH_BLOCKS_MAX, 1, 1, 256, 0);
-  struct gelu_args gelu = {.count = 2049};
+  struct activation_args gelu = {.count = 2049};
   expect(gelu_forward_launch(&gelu), "gelu_forward", 2, 1, 1, 256, 0);
   struct residual_add_args add = {.count = 0};
   expect(residual_add_launch(&add), "residual_add", 0, 1, 1, 256, 0);
@@ -92,7 +91,7 @@ Test(kernel_launch, memory_bound) {
   expect(copy_launch(&copy), "copy", 2, 1, 1, 256, 0);
   struct copy_strided_args strided = {.extent = {3, 5, 7}, .width = 24, .vector = 8};
   expect(copy_strided_launch(&strided), "copy_strided_by_8", 2, 1, 1, 256, 0); /* 315 accesses */
-  struct silu_args silu = {.count = 2049};
+  struct activation_args silu = {.count = 2049};
   expect(silu_backward_launch(&silu), "silu_backward", 2, 1, 1, 256, 0);
   struct cast_args cast = {.count = 1025};
   expect(cast_launch(&cast, true), "cast_to_fp32", 2, 1, 1, 256, 0);

@@ -1,68 +1,19 @@
 /* Attention: CPU version against the double reference, reference against a hand example and differences. */
 #include <criterion/criterion.h>
 
-#include "kernels/operator.h"
-#include "tests/unit/test_kernels_arrays.h"
-
-enum { MAX_BATCH = 16 };
-enum { NONE, Q, K, V, OUT, LSE, DOUT, DQ, DK, DV, DELTA, ARRAYS };
-
-struct batch {
-  int n;
-  int32_t q[MAX_BATCH + 1], k[MAX_BATCH + 1];
-};
-
-/* Sequences of q_lengths on k_lengths (NULL: the same). */
-static struct batch batch_of(int n, const int32_t *q_lengths, const int32_t *k_lengths) {
-  struct batch b = {.n = n};
-  for (int i = 0; i < n; i++) {
-    b.q[i + 1] = b.q[i] + q_lengths[i];
-    b.k[i + 1] = b.k[i] + (k_lengths ? k_lengths : q_lengths)[i];
-  }
-  return b;
-}
-
-struct heads {
-  int heads, kv_heads, head_dim;
-};
-
-static void arrays_of(struct arrays *a, const struct batch *b, struct heads h, uint64_t seed) {
-  const size_t q = (size_t)(b->q[b->n] * h.heads * h.head_dim), k = (size_t)(b->k[b->n] * h.kv_heads * h.head_dim);
-  const size_t rows = (size_t)(b->q[b->n] * h.heads);
-  const size_t size[ARRAYS] = {0, [Q] = q, k, k, q, rows, q, q, k, k, rows};
-  arrays_init(a, ARRAYS, size, seed);
-}
+#include "tests/unit/test_kernels_attention.h"
 
 static struct attention_call call_of(const struct arrays *a, const struct batch *b, struct heads h, bool causal,
                                      bool reference) {
   void *p[MAX_ARRAYS];
   arrays_pointers(a, reference, p);
-  return (struct attention_call){.batch = b->n,
-                                 .heads = h.heads,
-                                 .kv_heads = h.kv_heads,
-                                 .head_dim = h.head_dim,
-                                 .q_rows = b->q[b->n],
-                                 .kv_rows = b->k[b->n],
-                                 .causal = causal,
-                                 .scale = 1 / sqrtf((float)h.head_dim),
-                                 .cu_seqlens_q = b->q,
-                                 .cu_seqlens_k = b->k,
-                                 .q = p[Q],
-                                 .k = p[K],
-                                 .v = p[V],
-                                 .out = p[OUT],
-                                 .lse = p[LSE],
-                                 .dout = p[DOUT],
-                                 .dq = p[DQ],
-                                 .dk = p[DK],
-                                 .dv = p[DV],
-                                 .delta = p[DELTA]};
+  return attention_call_of(p, b, h, causal);
 }
 
 static void compare(const struct batch *b, struct heads h, bool causal) {
-  static const char *const names[ARRAYS] = {"", [Q] = "q", "k", "v", "out", "lse", "dout", "dq", "dk", "dv", "delta"};
+  static const char *const names[ATTENTION_ARRAYS] = {"q", "k", "v", "out", "lse", "dout", "dq", "dk", "dv", "delta"};
   struct arrays a;
-  arrays_of(&a, b, h, 1);
+  attention_arrays(&a, b, h, 1);
   const struct attention_call reference = call_of(&a, b, h, causal, true), cpu = call_of(&a, b, h, causal, false);
   attention_forward_reference(&reference);
   attention_backward_reference(&reference);
@@ -100,7 +51,7 @@ Test(kernels_attention, cross_attention) {
     for (int causal = 0; causal < 2; causal++)
       compare(&b, all_heads[i], causal);
   struct arrays a;
-  arrays_of(&a, &b, all_heads[0], 1);
+  attention_arrays(&a, &b, all_heads[0], 1);
   const struct attention_call c = call_of(&a, &b, all_heads[0], false, false);
   attention_forward_cpu(&c);
   attention_backward_cpu(&c);
@@ -121,7 +72,7 @@ Test(kernels_attention, nothing) {
 Test(kernels_attention, large_scores_do_not_overflow) {
   const struct batch b = batch_of(1, (int32_t[]){300}, NULL);
   struct arrays a;
-  arrays_of(&a, &b, all_heads[0], 4);
+  attention_arrays(&a, &b, all_heads[0], 4);
   for (size_t i = 0; i < a.size[Q]; i++)
     a.d[Q][i] = a.f[Q][i] *= 1000;
   const struct attention_call reference = call_of(&a, &b, all_heads[0], true, true);
@@ -169,7 +120,7 @@ Test(kernels_attention, backward_is_the_derivative) {
   const double step = 1e-5;
   for (int causal = 0; causal < 2; causal++) {
     struct arrays a;
-    arrays_of(&a, &b, h, 6);
+    attention_arrays(&a, &b, h, 6);
     const struct attention_call c = call_of(&a, &b, h, causal, true);
     attention_forward_reference(&c);
     attention_backward_reference(&c);
@@ -192,9 +143,9 @@ Test(kernels_attention, merge_of_blocks_is_the_whole) {
   const struct batch none = batch_of(1, (int32_t[]){5}, (int32_t[]){0});
   for (int reference = 0; reference < 2; reference++) {
     struct arrays a, b, empty;
-    arrays_of(&a, &whole, h, 8);
-    arrays_of(&b, &whole, h, 8);
-    arrays_of(&empty, &none, h, 8);
+    attention_arrays(&a, &whole, h, 8);
+    attention_arrays(&b, &whole, h, 8);
+    attention_arrays(&empty, &none, h, 8);
     struct operator_call all = {.kind = OPERATOR_ATTENTION_FORWARD}, part = all, rest = all, nothing = all;
     all.attention = call_of(&a, &whole, h, false, true);
     part.attention = call_of(&a, &first, h, false, reference);

@@ -145,14 +145,14 @@ Test(kernels_device, cuda_calls_in_order) {
   fake_reset();
   struct cuda *cuda = (struct cuda *)d;
   for (int i = 0; i < 2; i++) {
-    cr_assert_eq(cuda_launch(cuda, &small, &args, &err), 0);
-    cr_assert_eq(cuda_launch(cuda, &large, &args, &err), 0);
-    cr_assert_eq(cuda_launch(cuda, &empty, &args, &err), 0);
+    cr_assert_eq(cuda_launch(cuda, small, &args, &err), 0);
+    cr_assert_eq(cuda_launch(cuda, large, &args, &err), 0);
+    cr_assert_eq(cuda_launch(cuda, empty, &args, &err), 0);
   }
   /* Functions are looked up once, shared memory is allowed once, an empty grid is not launched. */
   cr_expect_str_eq(fake_log(), "cuModuleGetFunction cuLaunchKernel(small) cuModuleGetFunction cuFuncSetAttribute "
                                "cuLaunchKernel(large) cuLaunchKernel(small) cuLaunchKernel(large)");
-  cr_expect_eq(cuda_launch(cuda, &none, &args, &err), -1);
+  cr_expect_eq(cuda_launch(cuda, none, &args, &err), -1);
   EXPECT_MESSAGE(err, "no CUDA kernel takes this shape");
   cr_assert_eq(device_resize(d, &x, 0, &err), 0);
   fake_reset();
@@ -176,7 +176,7 @@ static int live(struct err *err) {
   int rc = device_resize(d, &x, sizeof host, err);
   call.clear = (struct clear_call){4, x};
   rc = rc || device_upload(d, x, host, 4, err) || device_run(d, &call, err) ||
-       cuda_launch((struct cuda *)d, &launch, &x, err) || device_wait(d, &time_s, err) || device_resize(d, &x, 0, err);
+       cuda_launch((struct cuda *)d, launch, &x, err) || device_wait(d, &time_s, err) || device_resize(d, &x, 0, err);
   if (x)
     device_resize(d, &x, 0, NULL);
   device_close(d);
@@ -407,6 +407,7 @@ Test(kernels_device, cuda_operators_issue_their_kernels) {
   c = (struct operator_call){
       .kind = OPERATOR_MODULATE_BACKWARD,
       .modulate = {.batch = 2, .rows = 5, .width = 16, .sample_stride = 96, .x = memory, .scale = memory}};
+  c.modulate.dscale = c.modulate.dshift = memory;
   run_on(d, &c);
   expect_calls(LAUNCH("modulate_backward") " " LAUNCH("sample_sum") " cuLaunchKernel(sample_sum)");
   c = (struct operator_call){.kind = OPERATOR_SUM_SQUARES, .sum_squares = {5, memory, memory}};
