@@ -1,5 +1,7 @@
 #include "sim/report/csv_line.h"
 
+#include <errno.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,5 +41,12 @@ int csv_column(char *const *cells, int n, const char *name) {
 bool csv_number(const char *text, double *out) {
   char *end;
   *out = strtod(text, &end);
-  return end != text && *end == '\0';
+  return end != text && *end == '\0' && isfinite(*out);
+}
+
+bool csv_count(const char *text, int64_t *out) {
+  char *end;
+  errno = 0;
+  *out = strtoll(text, &end, 10);
+  return end != text && *end == '\0' && errno == 0 && *out >= 0;
 }

@@ -77,7 +77,7 @@ static void value_text(const struct column *c, const struct result_policy *p, do
     snprintf(buf, size, "%.1f", v / GIB_BYTES);
   else if (c->kind == COLUMN_REAL)
     snprintf(buf, size, "%.2f", v);
-  else if (c->kind == COLUMN_COUNT)
+  else if (c->kind == COLUMN_COUNT && fabs(v) < 1e15)
     snprintf(buf, size, "%s", grouped_text(llround(v)).text);
   else
     snprintf(buf, size, "%s", (c->kind == COLUMN_SI ? si_text(v) : duration_text(v)).text);

@@ -11,6 +11,7 @@
 
 #define MAX_CELLS 256
 #define MAX_VALUES 4096 /* of one field: more cannot be drawn */
+#define MAX_GPUS 1e9
 
 /* Where the columns are. */
 struct columns {
@@ -65,14 +66,13 @@ static int policy_index(struct sweep_view *v, const char *name) {
 static int read_row(struct sweep_view *v, const char *path, long line, char *const *cells, int n,
                     const struct columns *c, struct err *err) {
   struct sweep_row row = {0};
-  double point, steps = 0, per_gpu = 0;
-  if (n != c->n || !csv_number(cells[0], &point))
+  double steps = 0, per_gpu = 0;
+  if (n != c->n || !csv_count(cells[0], &row.point))
     return err_set(err, "'%s' line %ld: not a row of the table", path, line);
   if (*cells[c->policy] == '\0') {
     v->failed++;
     return 0;
   }
-  row.point = (int64_t)point;
   row.line = v->n_rows;
   row.policy = policy_index(v, cells[c->policy]);
   if (row.policy < 0)
@@ -83,7 +83,8 @@ static int read_row(struct sweep_view *v, const char *path, long line, char *con
   row.imbalance_frac = -1;
   if (c->imbalance_frac >= 0 && !csv_number(cells[c->imbalance_frac], &row.imbalance_frac))
     return err_set(err, "'%s' line %ld: 'imbalance_frac' must be a number", path, line);
-  if (c->tokens_per_s_per_gpu >= 0 && csv_number(cells[c->tokens_per_s_per_gpu], &per_gpu) && per_gpu > 0)
+  if (c->tokens_per_s_per_gpu >= 0 && csv_number(cells[c->tokens_per_s_per_gpu], &per_gpu) && per_gpu > 0 &&
+      row.tokens_per_s / per_gpu < MAX_GPUS)
     row.gpus = llround(row.tokens_per_s / per_gpu);
   for (int i = 0; i < v->n_fields; i++) {
     row.value[i] = value_index(&v->fields[i], cells[2 + i]);
