@@ -451,7 +451,7 @@ static int nothing(struct player *p, struct err *err) {
   return 0;
 }
 
-static const struct action actions[] = {
+static const struct action layers[] = {
     {"embedding", embedding},
     {"norm", norm},
     {"qkv", qkv},
@@ -495,6 +495,8 @@ static int range(const struct player *p) {
     return 1 + p->layer;
   return p->place == SECTION_TURN ? s->range_head : s->range_rest;
 }
+
+static const struct action *const actions[] = {layers, NULL};
 
 const struct model_actions model_1d = {
     .build = build, .begin = begin, .release = release, .range = range, .actions = actions};

@@ -81,10 +81,11 @@ static void enter(struct executor *x, const char *op) {
 /* ---- one micro-batch ---- */
 
 static const struct action *action_find(const struct model_actions *m, const char *name) {
-  const struct action *a = m->actions;
-  while (a->name && strcmp(a->name, name) != 0)
-    a++;
-  return a->name ? a : NULL;
+  for (const struct action *const *table = m->actions; *table; table++)
+    for (const struct action *a = *table; a->name; a++)
+      if (strcmp(a->name, name) == 0)
+        return a;
+  return NULL;
 }
 
 static int run_action(struct executor *x, const struct op *op, double predicted_s, struct err *err) {

@@ -41,7 +41,7 @@ struct model_actions {
   int (*begin)(struct player *p, struct err *err); /* a micro-batch: memory, inputs */
   void (*release)(struct player *p);
   int (*range)(const struct player *p); /* of the gradients that a post at this place completes */
-  const struct action *actions;         /* ends with name NULL */
+  const struct action *const *actions;  /* tables, each ends with name NULL; after the last one NULL */
 };
 
 extern const struct model_actions model_1d, model_2d;
@@ -94,6 +94,11 @@ int run_exchange(struct player *p, struct communicator *among, const void *send,
                  struct err *err);
 /* y = a + b of n elements. */
 int run_residual(struct player *p, int64_t n, const void *a, const void *b, void *y, struct err *err);
+/* y (rows, width) = x + a vector. */
+int add_vector(struct player *p, int64_t rows, int64_t width, const void *x, int tensor, void *y, struct err *err);
+/* into fp32 (width) += the sum of rows of dy. */
+int add_rows(struct player *p, int64_t rows, int64_t width, const void *dy, void *into, struct err *err);
+int to_elements(struct player *p, int64_t n, const void *fp32, void *elements, struct err *err);
 int clear_elements(struct player *p, void *x, int64_t n, struct err *err);
 int clear_fp32(struct player *p, void *x, int64_t n, struct err *err);
 
