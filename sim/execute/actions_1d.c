@@ -16,7 +16,7 @@ static int64_t qkv_width(const struct transformer *m) { return (m->heads + 2 * m
 static void build_layer(struct player *p, struct layer *t, int l) {
   const struct transformer *m = p->model;
   struct weights *w = &p->weights;
-  weights_add_range(w);
+  weights_add_range(w, false);
   t->norm_1 = norm_add(w, m->hidden, m->norm_bias, "layer_%d.attn", l);
   t->qkv = linear_add(w, m->hidden, qkv_width(m), m->linear_bias || m->qkv_bias, "layer_%d.qkv", l);
   if (m->qk_norm) {
@@ -29,6 +29,15 @@ static void build_layer(struct player *p, struct layer *t, int l) {
   t->mlp_down = linear_add(w, m->ffn, m->hidden, m->linear_bias, "layer_%d.mlp_down", l);
 }
 
+static void build_head(struct player *p) {
+  const struct transformer *m = p->model;
+  struct state_1d *s = state_1d(p);
+  s->final_norm = norm_add(&p->weights, m->hidden, m->norm_bias, "final");
+  s->head = (struct linear){m->hidden, m->vocab, s->embedding, -1};
+  if (!m->tied_embeddings)
+    s->head = linear_add(&p->weights, m->hidden, m->vocab, false, "head");
+}
+
 static int build(struct player *p, struct err *err) {
   (void)err;
   const struct transformer *m = p->model;
@@ -38,18 +47,17 @@ static int build(struct player *p, struct err *err) {
   s->input = xcalloc((size_t)m->layers + 1, sizeof *s->input);
   s->kept = xcalloc((size_t)m->layers, sizeof *s->kept);
   s->positions_table = -1;
-  s->range_rest = weights_add_range(w);
+  s->range_rest = s->range_head = weights_add_range(w, m->tied_embeddings);
   s->embedding = weights_add(w, m->vocab * m->hidden, "embedding");
   if (m->learned_positions)
     s->positions_table = weights_add(w, m->learned_positions * m->hidden, "positions");
-  s->final_norm = norm_add(w, m->hidden, m->norm_bias, "final");
+  if (m->tied_embeddings)
+    build_head(p);
   for (int l = 0; l < m->layers; l++)
     build_layer(p, &s->layers[l], l);
-  s->head = (struct linear){m->hidden, m->vocab, s->embedding, -1};
-  s->range_head = -1;
   if (!m->tied_embeddings) {
-    s->range_head = weights_add_range(w);
-    s->head = linear_add(w, m->hidden, m->vocab, false, "head");
+    s->range_head = weights_add_range(w, false);
+    build_head(p);
   }
   return 0;
 }
@@ -372,26 +380,28 @@ static int residual(struct player *p, struct err *err) {
 
 /* ---- before and after the layers ---- */
 
-static struct operator_call embedding_call(struct player *p) {
+static struct operator_call embedding_call(struct player *p, enum operator_kind kind) {
   struct state_1d *s = state_1d(p);
-  bool learned = s->positions_table >= 0;
-  return (struct operator_call){
-      .kind = OPERATOR_EMBEDDING_FORWARD,
-      .embedding = {.rows = s->rows,
-                    .width = p->model->hidden,
-                    .tokens = s->token,
-                    .positions = learned ? s->position : NULL,
-                    .table = weights_elements(&p->weights, s->embedding),
-                    .position_table = learned ? weights_elements(&p->weights, s->positions_table) : NULL,
-                    .out = s->input[0]}};
+  return (struct operator_call){.kind = kind,
+                                .embedding = {.rows = s->rows,
+                                              .width = p->model->hidden,
+                                              .tokens = s->token,
+                                              .positions = s->positions_table >= 0 ? s->position : NULL}};
 }
 
-static int embedding(struct player *p, struct err *err) { return run_operator(p, embedding_call(p), err); }
+static int embedding(struct player *p, struct err *err) {
+  struct state_1d *s = state_1d(p);
+  struct operator_call c = embedding_call(p, OPERATOR_EMBEDDING_FORWARD);
+  c.embedding.out = s->input[0];
+  c.embedding.table = weights_elements(&p->weights, s->embedding);
+  if (s->positions_table >= 0)
+    c.embedding.position_table = weights_elements(&p->weights, s->positions_table);
+  return run_operator(p, c, err);
+}
 
 static int embedding_backward(struct player *p, struct err *err) {
   struct state_1d *s = state_1d(p);
-  struct operator_call c = embedding_call(p);
-  c.kind = OPERATOR_EMBEDDING_BACKWARD;
+  struct operator_call c = embedding_call(p, OPERATOR_EMBEDDING_BACKWARD);
   c.embedding.dout = s->dx;
   c.embedding.dtable = weights_grad(&p->weights, s->embedding);
   if (s->positions_table >= 0)
@@ -445,6 +455,8 @@ static int head_wgrad(struct player *p, struct err *err) {
   return linear_wgrad(p, s->rows, &s->head, s->normed, s->logits, err);
 }
 
+/* Of what the program counts: weight gradients are accumulated in fp32 by their GEMMs, and gathered weights lie as
+ * they are used. */
 static int nothing(struct player *p, struct err *err) {
   (void)p;
   (void)err;
@@ -484,11 +496,12 @@ static const struct action layers[] = {
     {"qkv_dgrad", qkv_dgrad},
     {"qkv_wgrad", qkv_wgrad},
     {"embedding_backward", embedding_backward},
-    {"gradient_copy", nothing}, /* weight gradients are accumulated in fp32 by their GEMMs */
+    {"gradient_copy", nothing},
+    {"weight_copy", nothing},
     {NULL, NULL},
 };
 
-/* After the head the head's gradients are complete, inside a backward loop the layer's, at the end the rest. */
+/* Of the head at the turn, of a layer inside a backward loop, of the rest at the end. */
 static int range(const struct player *p) {
   const struct state_1d *s = state_1d(p);
   if (p->place == SECTION_BACKWARD)
@@ -496,7 +509,27 @@ static int range(const struct player *p) {
   return p->place == SECTION_TURN ? s->range_head : s->range_rest;
 }
 
+/* The rest, then one layer ahead: the head behind the last one, and back. */
+static int gather_range(const struct player *p) {
+  const struct state_1d *s = state_1d(p);
+  const int last = (int)p->model->layers;
+  switch (p->place) {
+  case SECTION_BEFORE:
+    return p->gathered == 0 ? s->range_rest : 1;
+  case SECTION_FORWARD:
+    return p->layer + 1 < last ? 1 + p->layer + 1 : s->range_head;
+  case SECTION_TURN:
+    return last;
+  default:
+    return p->layer;
+  }
+}
+
 static const struct action *const actions[] = {layers, NULL};
 
-const struct model_actions model_1d = {
-    .build = build, .begin = begin, .release = release, .range = range, .actions = actions};
+const struct model_actions model_1d = {.build = build,
+                                       .begin = begin,
+                                       .release = release,
+                                       .range = range,
+                                       .gather_range = gather_range,
+                                       .actions = actions};

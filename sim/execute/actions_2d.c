@@ -14,7 +14,6 @@ static void build_block(struct player *p, struct block *b, enum module module, i
   struct weights *w = &p->weights;
   const char *name = module == SPATIAL ? "spatial" : "temporal";
   const int64_t h = m->hidden;
-  weights_add_range(w);
   b->table = weights_add(w, PARTS * h, "%s_%d.modulation", name, l);
   b->qkv = linear_add(w, h, 3 * h, true, "%s_%d.qkv", name, l);
   if (m->qk_norm) {
@@ -35,6 +34,9 @@ static void build_embedder(struct player *p, struct embedder *e, int64_t in, con
   e->second = linear_add(&p->weights, h, h, true, "%s_project", name);
 }
 
+/* Zero 3 gathers and reduces pairs of blocks, otherwise each block is reduced alone. */
+static bool by_pairs(const struct player *p) { return p->options->zero == 3; }
+
 static int build(struct player *p, struct err *err) {
   const struct transformer *m = p->model;
   struct weights *w = &p->weights;
@@ -46,7 +48,7 @@ static int build(struct player *p, struct err *err) {
   s->input = xcalloc((size_t)(MODULES * m->layers) + 1, sizeof *s->input);
   for (int module = 0; module < MODULES; module++)
     s->saved[module] = xcalloc((size_t)m->layers, sizeof *s->saved[module]);
-  weights_add_range(w);
+  weights_add_range(w, true);
   s->patch = linear_add(w, m->in_channels, m->hidden, true, "patch_embed");
   build_embedder(p, &s->time, m->frequency_dim, "time");
   build_embedder(p, &s->rate, m->frequency_dim, "rate");
@@ -55,8 +57,11 @@ static int build(struct player *p, struct err *err) {
   s->final_table = weights_add(w, 2 * m->hidden, "final_modulation");
   s->final = linear_add(w, m->hidden, m->out_channels, true, "final_layer");
   for (int l = 0; l < m->layers; l++)
-    for (int module = 0; module < MODULES; module++)
+    for (int module = 0; module < MODULES; module++) {
+      if (module == 0 || !by_pairs(p))
+        weights_add_range(w, false);
       build_block(p, &s->blocks[l][module], (enum module)module, l);
+    }
   return 0;
 }
 
@@ -147,14 +152,26 @@ static const struct action mlp[] = {
     {NULL, NULL},
 };
 
-/* Inside a backward loop the block's gradients are complete, at the end the rest. */
+/* Inside a backward loop of the block or pair, else of the rest. */
 static int range(const struct player *p) {
-  if (p->place == SECTION_BACKWARD)
-    return 1 + MODULES * p->layer + (int)module_of(p);
-  return p->place == SECTION_AFTER ? 0 : -1;
+  if (p->place != SECTION_BACKWARD)
+    return 0;
+  return 1 + (by_pairs(p) ? p->layer : MODULES * p->layer + (int)module_of(p));
+}
+
+/* The rest, then one pair ahead, and back; the last pair is gathered for both ways. */
+static int gather_range(const struct player *p) {
+  const int pairs = (int)p->model->layers;
+  if (p->place == SECTION_BEFORE)
+    return p->gathered == 0 ? 0 : 1;
+  return p->place == SECTION_FORWARD ? 1 + (p->layer + 1 < pairs ? p->layer + 1 : p->layer) : p->layer;
 }
 
 static const struct action *const actions[] = {attention_2d_actions, mlp, outside_2d_actions, NULL};
 
-const struct model_actions model_2d = {
-    .build = build, .begin = layout_2d_begin, .release = release, .range = range, .actions = actions};
+const struct model_actions model_2d = {.build = build,
+                                       .begin = layout_2d_begin,
+                                       .release = release,
+                                       .range = range,
+                                       .gather_range = gather_range,
+                                       .actions = actions};

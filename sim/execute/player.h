@@ -25,6 +25,7 @@ struct player {
   const struct op *op; /* being played */
   enum section_place place;
   int layer;     /* of the loop over the layers; 2D: the pair */
+  int gathered;  /* zero 3: ranges, in this micro-batch */
   bool backward; /* else forward or recomputation */
   double loss;   /* weighted, of this rank's rows, of the step so far */
 };
@@ -40,8 +41,11 @@ struct model_actions {
   int (*build)(struct player *p, struct err *err); /* tensors; refuses what it cannot play */
   int (*begin)(struct player *p, struct err *err); /* a micro-batch: memory, inputs */
   void (*release)(struct player *p);
-  int (*range)(const struct player *p); /* of the gradients that a post at this place completes */
-  const struct action *const *actions;  /* tables, each ends with name NULL; after the last one NULL */
+  /* Ranges of weights.h: whose gradients grow at this place, until a post completes them (a held range's at the end
+   * only); and which the next gather at this place makes whole. */
+  int (*range)(const struct player *p);
+  int (*gather_range)(const struct player *p);
+  const struct action *const *actions; /* tables, each ends with name NULL; after the last one NULL */
 };
 
 extern const struct model_actions model_1d, model_2d;

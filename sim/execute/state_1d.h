@@ -35,7 +35,7 @@ struct state_1d {
   struct norm final_norm;
   struct linear head;
   int embedding, positions_table; /* tensors; -1: none */
-  int range_rest, range_head;     /* blocks are ranges 1 .. layers */
+  int range_rest, range_head;     /* layers are ranges 1 .. layers; tied: both the same */
   /* Of the micro-batch. */
   int u, ring, block;                           /* ranks that share the heads; blocks of rows; this rank's block */
   struct communicator *heads_group;             /* the u ranks */
