@@ -42,7 +42,7 @@ struct execute_group {
   int n_micro_batches;
 };
 
-/* A gradient collective of the simulated step: starts when every rank has posted this often. */
+/* A collective over all ranks of the simulated step: starts when every rank has posted this often. */
 struct execute_collective {
   int64_t after_post;
   double seconds;
@@ -57,7 +57,7 @@ struct execute_step {
   const double *tail_s;                         /* predicted seconds of each of its ops */
   const struct execute_collective *collectives; /* virtual device */
   int64_t n_collectives;
-  bool posts_every_micro_batch; /* else only in a rank's last */
+  bool posts_every_micro_batch; /* zero 3: always; else only in a rank's last */
 };
 
 struct execute_options {
