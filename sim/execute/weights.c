@@ -247,12 +247,12 @@ int weights_begin_grad(struct weights *w, int range, struct err *err) {
 static void *place_whole(struct weights *w, int range) {
   struct range *r = &w->ranges[range];
   const struct range *before = w->latest >= 0 ? &w->ranges[w->latest] : NULL;
-  char *first = element_of(w, w->whole, w->n_held), *last = element_of(w, first, w->n_pair - r->n);
   if (r->held)
     return w->whole;
   w->latest = range;
   if (r->elements)
     return r->elements;
+  char *first = element_of(w, w->whole, w->n_held), *last = element_of(w, first, w->n_pair - r->n);
   char *to = before && before->elements == first ? last : first, *end = element_of(w, to, r->n);
   for (size_t i = 0; i < w->n_ranges; i++) {
     struct range *other = &w->ranges[i];

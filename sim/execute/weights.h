@@ -19,7 +19,7 @@ struct tensor {
 struct range {
   int64_t offset, n;           /* in the flat arrays; n padded */
   int64_t state_offset, shard; /* in the arrays of shards: n / shards numbers */
-  bool held, reduced;          /* reduced: in this step; zero 3: since its gradient was begun */
+  bool held, reduced;          /* reduced: in this step (zero 0 to 2) */
   void *elements, *grad;       /* (n), fp32 (n): where they are whole at present, else NULL */
 };
 

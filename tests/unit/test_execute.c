@@ -225,8 +225,8 @@ static void check_memory(const char *model, struct sample sample) {
   }
   int64_t saved = (2 * params - params / 8 - whole) * fp32;
   int64_t less = peak_bytes(model, sample, 2) - peak_bytes(model, sample, 3);
-  cr_expect(less > 0.97 * (double)saved && less < 1.03 * (double)saved, "%s: %lld bytes less, not %lld", model,
-            (long long)less, (long long)saved);
+  cr_expect((double)less > 0.97 * (double)saved && (double)less < 1.03 * (double)saved, "%s: %lld bytes less, not %lld",
+            model, (long long)less, (long long)saved);
 }
 
 Test(execute, zero3_keeps_shards) {
