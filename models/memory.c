@@ -95,18 +95,21 @@ static int64_t backward_bytes(const struct system *s, const struct rows *rows) {
   return hidden_bytes(s, 1 + (s->model->mlp_matrices - 1) * ffn, rows->local);
 }
 
-/* Zero 3: the layer in use, the next one being gathered and the gradient not yet scattered; or, where it is larger, the
- * same for what lies outside the blocks (the embedding table or the head). */
+/* Zero 3: the layer (2D: the pair of blocks) in use, the next one being gathered and the gradient not yet scattered.
+ * Beside them what lies outside the blocks: where it is used before and after them (2D, tied embeddings), its weights
+ * and its gradient stay; else the head's or the table's meet one layer at the most. */
 static int64_t gathered_bytes(const struct system *s) {
   const struct transformer *m = s->model;
   const int64_t grad = s->parallel.grad_bytes;
+  const bool stays = m->is_2d || m->tied_embeddings;
   const int64_t outside = m->is_2d ? transformer_other_params(m) : m->vocab * m->hidden;
-  int64_t block = transformer_block_params(m, 0);
+  int64_t layer = transformer_block_params(m, 0);
   if (m->is_2d)
-    block = int64_max(block, transformer_block_params(m, 1));
+    layer += transformer_block_params(m, 1);
   if (s->parallel.zero != 3)
     return 0;
-  return int64_max(block * (2 * WEIGHT_BYTES + grad), outside * (WEIGHT_BYTES + grad) + block * WEIGHT_BYTES);
+  const int64_t loop = layer * (2 * WEIGHT_BYTES + grad), ends = outside * (WEIGHT_BYTES + grad);
+  return stays ? loop + ends : int64_max(loop, ends + layer * WEIGHT_BYTES);
 }
 
 /* Buffers of gradients under reduction, where the framework copies them out. */

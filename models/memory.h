@@ -11,11 +11,12 @@
  * Activations, per local token row: kept blocks framework.saved_u copies of the hidden state, recomputed blocks one
  * (their input); 2D adds saved_text_u per caption row (not divided by sp). Outside the blocks 2 copies (1D) or 4 (2D)
  * and the captions. Working set: the largest recomputed block less its input, or, if larger, the gradients beside a
- * kept block (output and MLP intermediates); zero 3: two gathered blocks and a block's gradient, or the head's weights
- * and gradient and one block; reduction buffers of the framework. Logits: framework.logits_bytes * V per local token;
- * with head_chunk at most 6 * V per token of a chunk. Against measurements on 8 x H200, Llama-3.1-8B, under the eager
- * profile (they ran that way): zero 3, recomputation, CPU optimizer, head_chunk 2048: 16.2, 27.7, 103.9 GiB at 8k, 32k,
- * 192k tokens (measured 16.3, 25.8, 95.7); zero 2 without recomputation at 8k: 99.3 GiB (measured 99). Saved per layer:
+ * kept block (output and MLP intermediates); zero 3: two gathered blocks (2D: pairs) and one's gradient, or the head's
+ * weights and gradient and one block, or (2D, tied embeddings) what is outside the blocks with its gradient beside
+ * them; reduction buffers of the framework. Logits: framework.logits_bytes * V per local token; with head_chunk at most
+ * 6 * V per token of a chunk. Against measurements on 8 x H200, Llama-3.1-8B, under the eager profile (they ran that
+ * way): zero 3, recomputation, CPU optimizer, head_chunk 2048: 16.2, 27.7, 103.9 GiB at 8k, 32k, 192k tokens
+ * (measured 16.3, 25.8, 95.7); zero 2 without recomputation at 8k: 99.3 GiB (measured 99). Saved per layer:
  * Llama-3.1-8B 28.0 copies (28.0), Qwen3-4B 38.2 (38.0). More: dcpsim calibrate check --training. */
 
 /* MEMORY_PUBLISHED: what the published DCP's profile says, which decides its batches. It runs the first two layers (2D:

@@ -74,7 +74,7 @@ static void help(FILE *out) {
       "  --timeline FILE     rank 0's measured timeline (Perfetto); {rank} in the name: every rank's\n"
       "  --csv FILE          a row per iteration, written as it ends\n"
       "  --json              print dcpsim.execution/1\n\n"
-      "Played: the operations of framework fused, zero 0 to 2. Times are rank 0's, from a common start to a common\n"
+      "Played: the operations of framework fused. Times are rank 0's, from a common start to a common\n"
       "end. Exit code: 0 ok, 1 failure (also when --verify finds a difference), 2 usage.\n",
       VERIFY_TOLERANCE);
 }

@@ -258,24 +258,41 @@ static void predict_rank(struct execute_plan *p, int rank) {
   }
 }
 
-/* The gradient collectives, with the posts that they follow and the time they took in the simulation. */
+/* How often every rank plays or joins a micro-batch: rounds follow each other, each as long as its longest group. */
+static int64_t micro_batches_together(const struct execute_plan *p) {
+  int64_t sum = 0;
+  for (size_t g = 0, end; g < p->line.plan.n_groups; g = end) {
+    int64_t most = 0;
+    for (end = g; end < p->line.plan.n_groups && p->groups[end].round == p->groups[g].round; end++)
+      most = int64_max(most, p->groups[end].n_micro_batches);
+    sum += most;
+  }
+  return sum;
+}
+
+/* The next span of a collective; NULL behind the last. */
+static const struct timeline_span *next_collective(const struct timeline *t, size_t *at) {
+  while (*at < t->n && t->spans[*at].stream != TIMELINE_SYNC)
+    ++*at;
+  return *at < t->n ? &t->spans[(*at)++] : NULL;
+}
+
+/* The collectives over all ranks, with the posts that they follow and the time they took in the simulation. */
 static void predict_collectives(struct execute_plan *p) {
   struct collectives c;
-  int64_t posts = 0, most = 1, n = 0;
+  int64_t posts = 0, n = 0;
+  size_t at = 0;
   collectives_init(&c, &p->system, &p->programs[0], p->unequal_counts);
   for (size_t i = 0; i < c.n; i++)
     posts = int64_max(posts, c.v[i].after_post);
-  for (size_t g = 0; c.every_micro_batch && g < p->line.plan.n_groups; g++)
-    most = int64_max(most, p->groups[g].n_micro_batches);
-  p->collectives = xcalloc(size_mul(c.n, (size_t)most), sizeof *p->collectives);
-  for (size_t i = 0; i < p->simulated.n && n < most * (int64_t)c.n; i++) {
-    const struct timeline_span *s = &p->simulated.spans[i];
-    if (s->stream != TIMELINE_SYNC)
-      continue;
-    p->collectives[n] = (struct execute_collective){c.v[n % (int64_t)c.n].after_post + n / (int64_t)c.n * posts,
-                                                    s_from_ns(s->end_ns - s->start_ns)};
-    n++;
-  }
+  int64_t times = c.every_micro_batch ? micro_batches_together(p) : 1;
+  p->collectives = xcalloc(size_mul(c.n, (size_t)times), sizeof *p->collectives);
+  for (int64_t k = 0; k < times; k++)
+    for (size_t i = 0; i < c.n; i++, n++) {
+      const struct timeline_span *s = c.v[i].ns > 0 ? next_collective(&p->simulated, &at) : NULL;
+      p->collectives[n] =
+          (struct execute_collective){c.v[i].after_post + k * posts, s ? s_from_ns(s->end_ns - s->start_ns) : 0};
+    }
   p->step.n_collectives = n;
   p->step.posts_every_micro_batch = c.every_micro_batch;
   collectives_release(&c);
@@ -305,6 +322,8 @@ int execute_plan_next(struct execute_plan *p, int rank, struct err *err) {
 /* ---- the same without parallelism ---- */
 
 void execute_single_make(struct execute_single *out, const struct execute_plan *p) {
+  struct system whole = p->system;
+  whole.parallel.zero = 0;
   *out = (struct execute_single){.n = (size_t)p->line.samples.n};
   out->programs = xcalloc(out->n, sizeof *out->programs);
   out->micro_batches = xcalloc(out->n, sizeof *out->micro_batches);
@@ -325,7 +344,7 @@ void execute_single_make(struct execute_single *out, const struct execute_plan *
                                           .ring = 1,
                                           .weight = m->weight * (double)sample_tokens(m->samples[j]) / tokens};
       struct microbatch shape = shape_of(one, p->model.is_2d);
-      lower_micro_batch(&out->programs[at], &p->system, 1, &shape);
+      lower_micro_batch(&out->programs[at], &whole, 1, &shape);
     }
   }
   ASSERT(at == out->n);
@@ -333,6 +352,7 @@ void execute_single_make(struct execute_single *out, const struct execute_plan *
   out->step = p->step;
   out->step.groups = &out->group;
   out->step.n_groups = 1;
+  out->step.posts_every_micro_batch = false;
 }
 
 void execute_single_release(struct execute_single *s) {

@@ -1,22 +1,18 @@
 /* actions_1d.c: what the operations of the text transformer do (sim/plan/lower_1d.c names them); attention_1d.c has
- * attention and its exchanges. */
+ * attention and its exchanges, layout_1d.c memory and inputs. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "sim/base/units.h"
 #include "sim/execute/state_1d.h"
 
 #define ROPE_BASE 10000.0f
 
-static int64_t up_width(const struct transformer *m) { return m->ffn * (m->mlp_matrices - 1); }
-static int64_t qkv_width(const struct transformer *m) { return (m->heads + 2 * m->kv_heads) * m->head_dim; }
-
 /* ---- tensors ---- */
 
 static void build_layer(struct player *p, struct layer *t, int l) {
   const struct transformer *m = p->model;
   struct weights *w = &p->weights;
-  weights_add_range(w);
+  weights_add_range(w, false);
   t->norm_1 = norm_add(w, m->hidden, m->norm_bias, "layer_%d.attn", l);
   t->qkv = linear_add(w, m->hidden, qkv_width(m), m->linear_bias || m->qkv_bias, "layer_%d.qkv", l);
   if (m->qk_norm) {
@@ -29,6 +25,15 @@ static void build_layer(struct player *p, struct layer *t, int l) {
   t->mlp_down = linear_add(w, m->ffn, m->hidden, m->linear_bias, "layer_%d.mlp_down", l);
 }
 
+static void build_head(struct player *p) {
+  const struct transformer *m = p->model;
+  struct state_1d *s = state_1d(p);
+  s->final_norm = norm_add(&p->weights, m->hidden, m->norm_bias, "final");
+  s->head = (struct linear){m->hidden, m->vocab, s->embedding, -1};
+  if (!m->tied_embeddings)
+    s->head = linear_add(&p->weights, m->hidden, m->vocab, false, "head");
+}
+
 static int build(struct player *p, struct err *err) {
   (void)err;
   const struct transformer *m = p->model;
@@ -38,18 +43,17 @@ static int build(struct player *p, struct err *err) {
   s->input = xcalloc((size_t)m->layers + 1, sizeof *s->input);
   s->kept = xcalloc((size_t)m->layers, sizeof *s->kept);
   s->positions_table = -1;
-  s->range_rest = weights_add_range(w);
+  s->range_rest = s->range_head = weights_add_range(w, m->tied_embeddings);
   s->embedding = weights_add(w, m->vocab * m->hidden, "embedding");
   if (m->learned_positions)
     s->positions_table = weights_add(w, m->learned_positions * m->hidden, "positions");
-  s->final_norm = norm_add(w, m->hidden, m->norm_bias, "final");
+  if (m->tied_embeddings)
+    build_head(p);
   for (int l = 0; l < m->layers; l++)
     build_layer(p, &s->layers[l], l);
-  s->head = (struct linear){m->hidden, m->vocab, s->embedding, -1};
-  s->range_head = -1;
   if (!m->tied_embeddings) {
-    s->range_head = weights_add_range(w);
-    s->head = linear_add(w, m->hidden, m->vocab, false, "head");
+    s->range_head = weights_add_range(w, false);
+    build_head(p);
   }
   return 0;
 }
@@ -71,127 +75,6 @@ static bool is_kept(const struct player *p, int layer) { return layer < state_1d
 struct activations *activations_1d(const struct player *p) {
   struct state_1d *s = state_1d(p);
   return is_kept(p, p->layer) ? &s->kept[p->layer] : &s->shared;
-}
-
-/* ---- a micro-batch's memory ---- */
-
-static void lay_out_norm(struct player *p, struct norm_rows *n, int64_t rows) {
-  n->mean = take_fp32(p, rows);
-  n->rstd = take_fp32(p, rows);
-}
-
-static void lay_out_layer(struct player *p, struct activations *a) {
-  const struct transformer *m = p->model;
-  const struct state_1d *s = state_1d(p);
-  a->normed_1 = take(p, s->rows, m->hidden);
-  lay_out_norm(p, &a->norm_1, s->rows);
-  a->q = take(p, s->all_rows, s->heads * m->head_dim);
-  a->k = take(p, s->all_rows, s->kv_heads * m->head_dim);
-  a->v = take(p, s->all_rows, s->kv_heads * m->head_dim);
-  a->out = take(p, s->all_rows, s->heads * m->head_dim);
-  a->lse = take_fp32(p, s->all_rows * s->heads);
-  a->attn = take(p, s->rows, m->heads * m->head_dim);
-  a->middle = take(p, s->rows, m->hidden);
-  a->normed_2 = take(p, s->rows, m->hidden);
-  lay_out_norm(p, &a->norm_2, s->rows);
-  if (m->qk_norm) {
-    a->raw_q = take(p, s->rows, m->heads * m->head_dim);
-    a->raw_k = take(p, s->rows, m->kv_heads * m->head_dim);
-    lay_out_norm(p, &a->q_norm, s->rows * m->heads);
-    lay_out_norm(p, &a->k_norm, s->rows * m->kv_heads);
-  }
-  a->up = take(p, s->rows, up_width(m));
-  a->act = take(p, s->rows, m->ffn);
-}
-
-static void lay_out(struct player *p) {
-  const struct transformer *m = p->model;
-  struct state_1d *s = state_1d(p);
-  int64_t rows = s->rows;
-  s->token = take_fp32(p, rows);
-  s->target = take_fp32(p, rows);
-  s->position = take_fp32(p, rows);
-  for (int l = 0; l <= m->layers; l++)
-    s->input[l] = take(p, rows, m->hidden);
-  for (int l = 0; l < s->first_recomputed; l++)
-    lay_out_layer(p, &s->kept[l]);
-  if (s->first_recomputed < m->layers)
-    lay_out_layer(p, &s->shared);
-  s->normed = take(p, rows, m->hidden);
-  lay_out_norm(p, &s->final_rows, rows);
-  s->logits = take(p, rows, m->vocab);
-  s->loss = take_fp32(p, rows);
-  s->lse = take_fp32(p, rows);
-  s->dx = take(p, rows, m->hidden);
-  s->dy = take(p, rows, m->hidden);
-  s->dnormed = take(p, rows, m->hidden);
-  s->projected = take(p, rows, m->hidden);
-  s->dup = take(p, rows, up_width(m));
-  s->dact = take(p, rows, m->ffn);
-  s->dattn = take(p, rows, m->heads * m->head_dim);
-  s->qkv = take(p, rows, qkv_width(m));
-  s->local_q = take(p, rows, m->heads * m->head_dim);
-  s->local_k = take(p, rows, m->kv_heads * m->head_dim);
-  s->local_v = take(p, rows, m->kv_heads * m->head_dim);
-  attention_1d_lay_out(p);
-}
-
-/* ---- inputs ---- */
-
-/* Rows of one sample in the micro-batch: its tokens, then padding. */
-struct row_fill {
-  int32_t *token, *target, *position;
-  int64_t first, rows; /* this rank's rows of the micro-batch */
-};
-
-static void fill_sample(const struct player *p, struct row_fill *f, int64_t i, int64_t begin) {
-  const struct execute_micro_batch *mb = p->mb;
-  int64_t n = mb->samples[i].a, offset = mb->offsets && mb->offsets[i] != UINT32_MAX ? mb->offsets[i] : 0;
-  for (int64_t j = 0; j < n; j++) {
-    int64_t row = attention_1d_row(p, mb->packed ? n : mb->shape.a, begin, j) - f->first;
-    if (row < 0 || row >= f->rows)
-      continue;
-    f->token[row] = data_token(p->options->seed, mb->ids[i], offset + j, p->model->vocab);
-    f->target[row] = data_token(p->options->seed, mb->ids[i], offset + j + 1, p->model->vocab);
-    f->position[row] = (int32_t)j;
-  }
-}
-
-static int upload_rows(struct player *p, struct err *err) {
-  struct state_1d *s = state_1d(p);
-  const struct execute_micro_batch *mb = p->mb;
-  size_t rows = (size_t)s->rows;
-  struct row_fill f = {.first = p->group->rank * s->rows, .rows = s->rows};
-  f.token = xcalloc(rows, sizeof(int32_t));
-  f.target = xmalloc(size_mul(rows, sizeof(int32_t)));
-  f.position = xcalloc(rows, sizeof(int32_t));
-  memset(f.target, 0xff, rows * sizeof(int32_t)); /* -1: no target */
-  int64_t begin = 0;
-  for (int64_t i = 0; i < mb->batch; i++) {
-    fill_sample(p, &f, i, begin);
-    begin += attention_1d_rows(p, mb->packed ? mb->samples[i].a : mb->shape.a);
-  }
-  int rc = device_copy(p->device, s->token, f.token, rows * sizeof(int32_t), err) ||
-           device_copy(p->device, s->target, f.target, rows * sizeof(int32_t), err) ||
-           device_copy(p->device, s->position, f.position, rows * sizeof(int32_t), err);
-  free(f.token);
-  free(f.target);
-  free(f.position);
-  return rc ? -1 : 0;
-}
-
-static int begin(struct player *p, struct err *err) {
-  const struct transformer *m = p->model;
-  struct state_1d *s = state_1d(p);
-  attention_1d_measure(p);
-  if (m->heads % s->u != 0 || (m->kv_heads % s->u != 0 && s->u % m->kv_heads != 0))
-    return err_set(err, "%d ranks do not share the %lld heads and %lld key heads of model '%s' evenly: not played",
-                   s->u, (long long)m->heads, (long long)m->kv_heads, m->name);
-  s->first_recomputed = m->layers - p->mb->recompute_blocks[0];
-  return communicator_group(p->world, s->u, 1, &s->heads_group, err) || arena_fit(p, lay_out, err) ||
-                 upload_rows(p, err) || attention_1d_upload(p, err)
-             ? -1
-             : 0;
 }
 
 /* ---- forward and backward of a layer ---- */
@@ -372,26 +255,28 @@ static int residual(struct player *p, struct err *err) {
 
 /* ---- before and after the layers ---- */
 
-static struct operator_call embedding_call(struct player *p) {
+static struct operator_call embedding_call(struct player *p, enum operator_kind kind) {
   struct state_1d *s = state_1d(p);
-  bool learned = s->positions_table >= 0;
-  return (struct operator_call){
-      .kind = OPERATOR_EMBEDDING_FORWARD,
-      .embedding = {.rows = s->rows,
-                    .width = p->model->hidden,
-                    .tokens = s->token,
-                    .positions = learned ? s->position : NULL,
-                    .table = weights_elements(&p->weights, s->embedding),
-                    .position_table = learned ? weights_elements(&p->weights, s->positions_table) : NULL,
-                    .out = s->input[0]}};
+  return (struct operator_call){.kind = kind,
+                                .embedding = {.rows = s->rows,
+                                              .width = p->model->hidden,
+                                              .tokens = s->token,
+                                              .positions = s->positions_table >= 0 ? s->position : NULL}};
 }
 
-static int embedding(struct player *p, struct err *err) { return run_operator(p, embedding_call(p), err); }
+static int embedding(struct player *p, struct err *err) {
+  struct state_1d *s = state_1d(p);
+  struct operator_call c = embedding_call(p, OPERATOR_EMBEDDING_FORWARD);
+  c.embedding.out = s->input[0];
+  c.embedding.table = weights_elements(&p->weights, s->embedding);
+  if (s->positions_table >= 0)
+    c.embedding.position_table = weights_elements(&p->weights, s->positions_table);
+  return run_operator(p, c, err);
+}
 
 static int embedding_backward(struct player *p, struct err *err) {
   struct state_1d *s = state_1d(p);
-  struct operator_call c = embedding_call(p);
-  c.kind = OPERATOR_EMBEDDING_BACKWARD;
+  struct operator_call c = embedding_call(p, OPERATOR_EMBEDDING_BACKWARD);
   c.embedding.dout = s->dx;
   c.embedding.dtable = weights_grad(&p->weights, s->embedding);
   if (s->positions_table >= 0)
@@ -445,13 +330,15 @@ static int head_wgrad(struct player *p, struct err *err) {
   return linear_wgrad(p, s->rows, &s->head, s->normed, s->logits, err);
 }
 
+/* Of what the program counts: weight gradients are accumulated in fp32 by their GEMMs, and gathered weights lie as
+ * they are used. */
 static int nothing(struct player *p, struct err *err) {
   (void)p;
   (void)err;
   return 0;
 }
 
-static const struct action actions[] = {
+static const struct action layers[] = {
     {"embedding", embedding},
     {"norm", norm},
     {"qkv", qkv},
@@ -484,11 +371,12 @@ static const struct action actions[] = {
     {"qkv_dgrad", qkv_dgrad},
     {"qkv_wgrad", qkv_wgrad},
     {"embedding_backward", embedding_backward},
-    {"gradient_copy", nothing}, /* weight gradients are accumulated in fp32 by their GEMMs */
+    {"gradient_copy", nothing},
+    {"weight_copy", nothing},
     {NULL, NULL},
 };
 
-/* After the head the head's gradients are complete, inside a backward loop the layer's, at the end the rest. */
+/* Of the head at the turn, of a layer inside a backward loop, of the rest at the end. */
 static int range(const struct player *p) {
   const struct state_1d *s = state_1d(p);
   if (p->place == SECTION_BACKWARD)
@@ -496,5 +384,27 @@ static int range(const struct player *p) {
   return p->place == SECTION_TURN ? s->range_head : s->range_rest;
 }
 
-const struct model_actions model_1d = {
-    .build = build, .begin = begin, .release = release, .range = range, .actions = actions};
+/* The rest, then one layer ahead: the head behind the last one, and back. */
+static int gather_range(const struct player *p) {
+  const struct state_1d *s = state_1d(p);
+  const int last = (int)p->model->layers;
+  switch (p->place) {
+  case SECTION_BEFORE:
+    return p->gathered == 0 ? s->range_rest : 1;
+  case SECTION_FORWARD:
+    return p->layer + 1 < last ? 1 + p->layer + 1 : s->range_head;
+  case SECTION_TURN:
+    return last;
+  default:
+    return p->layer;
+  }
+}
+
+static const struct action *const actions[] = {layers, NULL};
+
+const struct model_actions model_1d = {.build = build,
+                                       .begin = layout_1d_begin,
+                                       .release = release,
+                                       .range = range,
+                                       .gather_range = gather_range,
+                                       .actions = actions};

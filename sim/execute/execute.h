@@ -2,7 +2,9 @@
  * measures every operation under the name that the simulator knows it by.
  *
  * The program says what is done and in which order; what an operation does is looked up by its name (actions_1d.c,
- * actions_2d.c). All ranks hold the whole model (zero 0 to 2: gradients and optimizer state are sharded from 1 on).
+ * actions_2d.c). Zero 0 to 2: all ranks hold the whole model (summed gradients and optimizer state are sharded from 1
+ * on). Zero 3: each holds its shards, and gathers what the program gathers, where it says so; ranks meet there in every
+ * micro-batch, so one that has fewer than others joins in theirs.
  * Every rank of a group gets ceil(tokens / sp) rows; rows beyond the tokens are dummies without target. Tokens, targets
  * and weights come from the seed and the sample's id, so any schedule of the same samples trains on the same data. */
 #ifndef SIM_EXECUTE_EXECUTE_H
@@ -40,7 +42,7 @@ struct execute_group {
   int n_micro_batches;
 };
 
-/* A gradient collective of the simulated step: starts when every rank has posted this often. */
+/* A collective over all ranks of the simulated step: starts when every rank has posted this often. */
 struct execute_collective {
   int64_t after_post;
   double seconds;
@@ -55,14 +57,14 @@ struct execute_step {
   const double *tail_s;                         /* predicted seconds of each of its ops */
   const struct execute_collective *collectives; /* virtual device */
   int64_t n_collectives;
-  bool posts_every_micro_batch; /* else only in a rank's last */
+  bool posts_every_micro_batch; /* zero 3: always; else only in a rank's last */
 };
 
 struct execute_options {
   bool is_virtual; /* nothing is computed, every operation waits for its predicted time */
   uint64_t seed;
   enum optimizer_kind optimizer;
-  int zero;             /* 0..2 */
+  int zero;             /* 0..3 */
   double learning_rate; /* 0: gradients are computed and nothing is updated */
 };
 
@@ -113,7 +115,7 @@ struct execute_position executor_position(const struct executor *x);
 int64_t executor_peak_bytes(const struct executor *x);
 
 /* Tensors, for comparing executors: name and length of tensor i, and its gradient (of the last step, summed over all
- * ranks; collective under zero 1 and 2) or weight in fp32, n numbers. */
+ * ranks; collective from zero 1 on) or weight in fp32, n numbers. */
 int executor_tensors(const struct executor *x);
 const char *executor_tensor(const struct executor *x, int i, int64_t *n);
 int executor_gradient(struct executor *x, int i, float *out, struct err *err);

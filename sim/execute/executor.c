@@ -81,10 +81,11 @@ static void enter(struct executor *x, const char *op) {
 /* ---- one micro-batch ---- */
 
 static const struct action *action_find(const struct model_actions *m, const char *name) {
-  const struct action *a = m->actions;
-  while (a->name && strcmp(a->name, name) != 0)
-    a++;
-  return a->name ? a : NULL;
+  for (const struct action *const *table = m->actions; *table; table++)
+    for (const struct action *a = *table; a->name; a++)
+      if (strcmp(a->name, name) == 0)
+        return a;
+  return NULL;
 }
 
 static int run_action(struct executor *x, const struct op *op, double predicted_s, struct err *err) {
@@ -127,23 +128,50 @@ static double next_collectives_s(struct executor *x) {
   return seconds;
 }
 
-/* This rank's gradients of a part of the model are complete. */
-static int reduce(struct executor *x, struct err *err) {
+/* What a post means at this place: a range is gathered, or gradients are complete and are reduced. */
+static int run_post(struct executor *x, bool gather, struct err *err) {
+  struct player *p = &x->player;
+  if (gather)
+    return weights_gather(&p->weights, x->actions->gather_range(p), err);
+  return weights_reduce(&p->weights, x->actions->range(p), err);
+}
+
+/* A post of the program: all ranks meet, if there is something to exchange. */
+static int post(struct executor *x, const struct op *op, struct err *err) {
+  struct player *p = &x->player;
   int64_t from = wall_clock_ns();
   if (x->options.is_virtual) {
     virtual_post(&x->clock, x->in);
     return 0;
   }
   double predicted_s = x->stands_in ? next_collectives_s(x) : 0;
-  int range = x->actions->range(&x->player);
-  if (range < 0)
-    return 0;
-  enter(x, "grad_reduce");
+  bool gather = op->collective == COLLECTIVE_ALL_GATHER;
+  if (!gather && p->place == SECTION_TURN && p->weights.ranges[x->actions->range(p)].held)
+    return 0; /* grows on, until the end */
+  enter(x, op->name);
   if (x->stands_in)
-    stand_in_expect(x->player.world, predicted_s);
-  if (weights_reduce(&x->player.weights, range, err) || device_wait(x->player.device, NULL, err))
-    return failed(x, "grad_reduce", err);
-  measured(x, "grad_reduce", TIMELINE_SYNC, TIMELINE_CAT_GRAD_SYNC, predicted_s, from);
+    stand_in_expect(p->world, predicted_s);
+  if (run_post(x, gather, err) || device_wait(p->device, NULL, err))
+    return failed(x, op->name, err);
+  p->gathered += gather;
+  measured(x, op->name, TIMELINE_SYNC, TIMELINE_CAT_GRAD_SYNC, predicted_s, from);
+  return 0;
+}
+
+/* Zero 3: where gradients are about to grow, there must be room. */
+static int begin_grad(struct executor *x, struct err *err) {
+  struct player *p = &x->player;
+  int64_t from = wall_clock_ns();
+  if (x->options.is_virtual || !p->weights.gathers || p->place < SECTION_TURN)
+    return 0;
+  int range = x->actions->range(p);
+  if (p->weights.ranges[range].grad) /* of a held range, begun before */
+    return 0;
+  p->backward = true;
+  enter(x, "gradient_clear");
+  if (weights_begin_grad(&p->weights, range, err) || device_wait(p->device, NULL, err))
+    return failed(x, "gradient_clear", err);
+  measured(x, "gradient_clear", TIMELINE_COMPUTE, TIMELINE_CAT_COMPUTE, 0, from);
   return 0;
 }
 
@@ -161,10 +189,13 @@ static void place(struct player *p, const struct section *s, int repeat, int *ba
 static int play_program(struct executor *x, const struct program *program, int what, struct err *err) {
   struct player *p = &x->player;
   int backward_layer = p->model->layers;
+  p->gathered = 0;
   for (size_t i = 0; i < program->n_sections; i++) {
     const struct section *s = &program->sections[i];
     for (int repeat = 0; repeat < s->repeat; repeat++) {
       place(p, s, repeat, &backward_layer);
+      if (begin_grad(x, err))
+        return -1;
       for (int j = 0; j < s->n_ops; j++) {
         const struct op *op = &program->ops[s->first_op + j];
         p->op = op;
@@ -173,7 +204,7 @@ static int play_program(struct executor *x, const struct program *program, int w
         if (op->kind != OP_POST && op->kind != OP_WAIT && what & PLAY_OPS && play_op(x, op, err))
           return -1;
         bool posted = (repeat + 1 == s->repeat ? op->last_bytes : op->bytes) >= 0;
-        if (op->kind == OP_POST && what & PLAY_POSTS && posted && reduce(x, err))
+        if (op->kind == OP_POST && what & PLAY_POSTS && posted && post(x, op, err))
           return -1;
         if (op->kind == OP_WAIT && what & PLAY_POSTS && x->options.is_virtual)
           virtual_wait(&x->clock, x->in, op->lag);
@@ -203,19 +234,48 @@ static bool is_in(const struct execute_group *g, int rank) {
   return g->first_rank <= rank && rank < g->first_rank + g->sp;
 }
 
-static int play_groups(struct executor *x, struct err *err) {
+/* Takes part in what all ranks do, with nothing of its own: in the order that every program has. */
+static int join(struct executor *x, struct err *err) {
+  x->micro_batch = -1;
+  x->first_rank = 0;
+  x->sp = x->player.world->ranks;
+  return play_program(x, x->in->groups[0].micro_batches[0].program, PLAY_POSTS, err);
+}
+
+/* Ranks meet in every micro-batch: a round has as many as its longest group, and who has fewer joins the others'. */
+static int play_together(struct executor *x, struct err *err) {
   const struct execute_step *in = x->in;
-  bool every = in->posts_every_micro_batch && x->options.is_virtual; /* real gradients add up on their rank */
+  int rank = x->player.world->rank;
+  for (int g = 0, end; g < in->n_groups; g = end) {
+    const struct execute_group *mine = NULL;
+    int most = 0;
+    for (end = g; end < in->n_groups && in->groups[end].round == in->groups[g].round; end++) {
+      most = in->groups[end].n_micro_batches > most ? in->groups[end].n_micro_batches : most;
+      mine = is_in(&in->groups[end], rank) ? &in->groups[end] : mine;
+    }
+    for (int i = 0; i < most; i++)
+      if (mine && i < mine->n_micro_batches ? play_micro_batch(x, mine, i, true, err) : join(x, err))
+        return -1;
+  }
+  return 0;
+}
+
+/* Ranks meet once, in their last micro-batch. */
+static int play_apart(struct executor *x, struct err *err) {
+  const struct execute_step *in = x->in;
   int rank = x->player.world->rank, last = -1;
   for (int g = 0; g < in->n_groups; g++)
     last = is_in(&in->groups[g], rank) ? g : last;
   for (int g = 0; g <= last; g++)
     for (int i = 0; is_in(&in->groups[g], rank) && i < in->groups[g].n_micro_batches; i++)
-      if (play_micro_batch(x, &in->groups[g], i, g == last && (every || i + 1 == in->groups[g].n_micro_batches), err))
+      if (play_micro_batch(x, &in->groups[g], i, g == last && i + 1 == in->groups[g].n_micro_batches, err))
         return -1;
-  if (last < 0 && !x->options.is_virtual) /* an idle rank joins the reductions, in the order that every program has */
-    return play_program(x, in->groups[0].micro_batches[0].program, PLAY_POSTS, err);
-  return 0;
+  return last < 0 && !x->options.is_virtual ? join(x, err) : 0; /* an idle rank */
+}
+
+static int play_groups(struct executor *x, struct err *err) {
+  bool adds_up = x->options.zero < 3 && !x->options.is_virtual; /* real gradients, on their rank */
+  return x->in->posts_every_micro_batch && !adds_up ? play_together(x, err) : play_apart(x, err);
 }
 
 static int tail_op(struct executor *x, const struct op *op, double predicted_s, struct execute_result *r,
@@ -235,7 +295,7 @@ static int tail_op(struct executor *x, const struct op *op, double predicted_s, 
   if (strcmp(name, "optimizer") == 0)
     return update ? weights_update(w, &x->options, x->step, err) : 0;
   if (strcmp(name, "param_gather") == 0)
-    return update ? weights_gather(w, err) : 0;
+    return update ? weights_gather_all(w, err) : 0;
   return err_set(err, "nothing is known to do for this operation");
 }
 
@@ -334,9 +394,6 @@ struct communicator *execute_stand_in(struct device *device, int rank, int ranks
 
 int executor_open(struct executor **out, const struct transformer *model, const struct execute_options *options,
                   struct communicator *world, struct err *err) {
-  if (options->zero > 2 && !options->is_virtual)
-    return err_set(err, "execute: zero %d shards the weights themselves, which is not played yet (0 to 2 are)",
-                   options->zero);
   struct executor *x = xcalloc(1, sizeof *x);
   x->options = *options;
   x->actions = model->is_2d ? &model_2d : &model_1d;

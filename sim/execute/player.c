@@ -223,6 +223,24 @@ int run_residual(struct player *p, int64_t n, const void *a, const void *b, void
   return run_operator(p, (struct operator_call){.kind = OPERATOR_RESIDUAL, .residual = {n, a, b, y}}, err);
 }
 
+int add_vector(struct player *p, int64_t rows, int64_t width, const void *x, int tensor, void *y, struct err *err) {
+  struct operator_call c = {
+      .kind = OPERATOR_BIAS_FORWARD,
+      .bias = {.rows = rows, .width = width, .x = x, .bias = weights_elements(&p->weights, tensor), .y = y}};
+  return run_operator(p, c, err);
+}
+
+int add_rows(struct player *p, int64_t rows, int64_t width, const void *dy, void *into, struct err *err) {
+  struct operator_call c = {.kind = OPERATOR_BIAS_BACKWARD,
+                            .bias = {.rows = rows, .width = width, .dy = dy, .dbias = into}};
+  return run_operator(p, c, err);
+}
+
+int to_elements(struct player *p, int64_t n, const void *fp32, void *elements, struct err *err) {
+  struct operator_call c = {.kind = OPERATOR_CAST, .cast = {.n = n, .scale = 1, .src = fp32, .dst = elements}};
+  return run_operator(p, c, err);
+}
+
 void *element_at(const struct player *p, const void *elements, int64_t i) {
   return (char *)elements + (size_t)i * element_bytes(p->device->kind->element);
 }

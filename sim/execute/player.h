@@ -25,6 +25,7 @@ struct player {
   const struct op *op; /* being played */
   enum section_place place;
   int layer;     /* of the loop over the layers; 2D: the pair */
+  int gathered;  /* zero 3: ranges, in this micro-batch */
   bool backward; /* else forward or recomputation */
   double loss;   /* weighted, of this rank's rows, of the step so far */
 };
@@ -40,8 +41,11 @@ struct model_actions {
   int (*build)(struct player *p, struct err *err); /* tensors; refuses what it cannot play */
   int (*begin)(struct player *p, struct err *err); /* a micro-batch: memory, inputs */
   void (*release)(struct player *p);
-  int (*range)(const struct player *p); /* of the gradients that a post at this place completes */
-  const struct action *actions;         /* ends with name NULL */
+  /* Ranges of weights.h: whose gradients grow at this place, until a post completes them (a held range's at the end
+   * only); and which the next gather at this place makes whole. */
+  int (*range)(const struct player *p);
+  int (*gather_range)(const struct player *p);
+  const struct action *const *actions; /* tables, each ends with name NULL; after the last one NULL */
 };
 
 extern const struct model_actions model_1d, model_2d;
@@ -94,6 +98,11 @@ int run_exchange(struct player *p, struct communicator *among, const void *send,
                  struct err *err);
 /* y = a + b of n elements. */
 int run_residual(struct player *p, int64_t n, const void *a, const void *b, void *y, struct err *err);
+/* y (rows, width) = x + a vector. */
+int add_vector(struct player *p, int64_t rows, int64_t width, const void *x, int tensor, void *y, struct err *err);
+/* into fp32 (width) += the sum of rows of dy. */
+int add_rows(struct player *p, int64_t rows, int64_t width, const void *dy, void *into, struct err *err);
+int to_elements(struct player *p, int64_t n, const void *fp32, void *elements, struct err *err);
 int clear_elements(struct player *p, void *x, int64_t n, struct err *err);
 int clear_fp32(struct player *p, void *x, int64_t n, struct err *err);
 

@@ -35,7 +35,7 @@ struct state_1d {
   struct norm final_norm;
   struct linear head;
   int embedding, positions_table; /* tensors; -1: none */
-  int range_rest, range_head;     /* blocks are ranges 1 .. layers */
+  int range_rest, range_head;     /* layers are ranges 1 .. layers; tied: both the same */
   /* Of the micro-batch. */
   int u, ring, block;                           /* ranks that share the heads; blocks of rows; this rank's block */
   struct communicator *heads_group;             /* the u ranks */
@@ -58,8 +58,14 @@ struct state_1d {
 
 static inline struct state_1d *state_1d(const struct player *p) { return p->state; }
 
+static inline int64_t up_width(const struct transformer *m) { return m->ffn * (m->mlp_matrices - 1); }
+static inline int64_t qkv_width(const struct transformer *m) { return (m->heads + 2 * m->kv_heads) * m->head_dim; }
+
 /* actions_1d.c */
 struct activations *activations_1d(const struct player *p); /* of the layer being played */
+
+/* layout_1d.c: memory and inputs of a micro-batch. */
+int layout_1d_begin(struct player *p, struct err *err);
 
 /* attention_1d.c: memory, who attends to whom, and the actions. */
 void attention_1d_measure(struct player *p);

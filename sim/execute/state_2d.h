@@ -87,10 +87,50 @@ struct state_2d {
 
 static inline struct state_2d *state_2d(const struct player *p) { return p->state; }
 
+/* Where an operation is: its module, block, what the block's forward left behind, and the block's input. */
+static inline enum module module_of(const struct player *p) { return (enum module)p->op->module; }
+
+static inline const struct block *block_of(const struct player *p) {
+  return &state_2d(p)->blocks[p->layer][module_of(p)];
+}
+
+/* The last pairs recompute: the backward meets them first. */
+static inline struct saved *saved_of(const struct player *p) {
+  struct state_2d *s = state_2d(p);
+  enum module module = module_of(p);
+  return p->layer < s->kept[module] ? &s->saved[module][p->layer] : &s->shared;
+}
+
+static inline void **input_of(const struct player *p) {
+  return &state_2d(p)->input[MODULES * p->layer + (int)module_of(p)];
+}
+
+/* Over the hidden size, without parameters. */
+static inline struct norm plain_norm(const struct player *p) {
+  return (struct norm){.layer = true, .width = p->model->hidden, .weight = -1, .bias = -1};
+}
+
 /* layout_2d.c: extents, memory and inputs of a micro-batch. */
 int layout_2d_begin(struct player *p, struct err *err);
 int layout_2d_captions(struct player *p, struct err *err); /* from the host */
 void layout_2d_release(struct player *p);
+
+/* attention_2d.c, outside_2d.c: a block's attention, and what lies before and after the blocks. */
+extern const struct action attention_2d_actions[], outside_2d_actions[];
+
+/* modulation_2d.c. By sample: rows of x modulated by two parts `stride` numbers apart; the outputs are the caller's. */
+struct operator_call modulation_2d_call(struct player *p, int64_t stride, void *shift, void *scale, const void *x);
+/* y = x through norm and modulation by the block's parts `shift` and the one behind it. */
+int modulation_2d_norm(struct player *p, const void *x, struct norm_rows *left, void *normed, enum part shift, void *y,
+                       struct err *err);
+/* From dnormed: through modulation and norm, and around both: dx += . */
+int modulation_2d_norm_backward(struct player *p, const void *x, struct norm_rows *left, void *normed, enum part shift,
+                                struct err *err);
+/* y = residual + gated x; and dlocal = the gate's share of dx. */
+int modulation_2d_gate(struct player *p, enum part gate, const void *x, const void *residual, void *y, struct err *err);
+int modulation_2d_gate_backward(struct player *p, enum part gate, const void *x, struct err *err);
+/* The block's gradient of its modulation goes to its table, and to what all blocks share. */
+int modulation_2d_end(struct player *p, struct err *err);
 
 /* exchange_2d.c: rows of `hidden` elements from one order to the other, in three steps. */
 int exchange_2d_pack(struct player *p, bool to_frames, void *from, struct err *err);

@@ -264,14 +264,18 @@ static void block_backward(struct lowering *l, int module) {
   free(e.v);
 }
 
-/* Captions from the host, patches, timestep and caption embeddings: on the whole sample, on every rank of the group. */
+static void emit_captions(struct lowering *l) {
+  const struct system *s = l->system;
+  double copied = s->framework->host_copy_bytes_per_text_token * (double)(l->text_rows * s->model->text_channels);
+  if (copied > 0)
+    emit_host(l, "host_copy", host_copy_time_s(s->params, copied));
+}
+
+/* Patches, timestep and caption embeddings: on the whole sample, on every rank of the group. */
 static void emit_inputs(struct lowering *l) {
   const struct system *s = l->system;
   const struct transformer *m = s->model;
   int64_t h = m->hidden, batch = l->mb->batch, tokens = microbatch_tokens(s, l->mb);
-  double copied = s->framework->host_copy_bytes_per_text_token * (double)(l->text_rows * m->text_channels);
-  if (copied > 0)
-    emit_host(l, "host_copy", host_copy_time_s(s->params, copied));
   emit_gemm(l, "patch_embed", tokens, h, m->in_channels, WORK_TOKENS);
   emit_gemm(l, "time_embed", batch, h, m->frequency_dim, WORK_EXACT);
   emit_gemm(l, "modulation", batch, 6 * h, h, WORK_EXACT);
@@ -364,12 +368,13 @@ void lower_2d(struct lowering *l) {
   int both = (int)int64_min(recomputed[0], recomputed[1]), any = (int)int64_max(recomputed[0], recomputed[1]);
 
   program_begin_section(l->program, SECTION_BEFORE, 1);
-  emit_inputs(l);
+  emit_captions(l);
   if (zero3) {
-    emit_gather_post(l, other, false);
+    emit_gather_post(l, other, false); /* kept until the end of the micro-batch */
     emit_wait(l, 0);
     emit_gather_post(l, pair, false);
   }
+  emit_inputs(l);
   program_begin_section(l->program, SECTION_FORWARD, m->layers);
   if (zero3) {
     emit_wait(l, 0);

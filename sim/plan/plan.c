@@ -80,27 +80,21 @@ static double longest_rank(const struct plan_iteration *it, int world) {
   return longest;
 }
 
-/* Every rank is at its j-th micro-batch; a group starts its first at the latest position among its ranks. */
-static double longest_in_lockstep(const struct plan_iteration *it, int world) {
-  size_t *position = xcalloc((size_t)world, sizeof *position), n = 0;
-  double *step_s = xcalloc(it->n_micro_batches + 1, sizeof *step_s), sum = 0;
-  for (size_t i = 0; i < it->n_groups; i++) {
-    const struct plan_group *g = &it->groups[i];
-    size_t at = 0;
-    for (int r = 0; r < g->sp; r++)
-      if (position[g->first_rank + r] > at)
-        at = position[g->first_rank + r];
-    for (size_t j = 0; j < g->n_micro_batches; j++, at++)
-      if (it->micro_batches[g->first_micro_batch + j].time_s > step_s[at])
-        step_s[at] = it->micro_batches[g->first_micro_batch + j].time_s;
-    for (int r = 0; r < g->sp; r++)
-      position[g->first_rank + r] = at;
-    n = at > n ? at : n;
+/* All groups of a round run their j-th micro-batches together. */
+static double longest_in_lockstep(const struct plan_iteration *it) {
+  double sum = 0;
+  for (size_t first = 0, end; first < it->n_groups; first = end) {
+    size_t most = 0;
+    for (end = first; end < it->n_groups && it->groups[end].round == it->groups[first].round; end++)
+      most = it->groups[end].n_micro_batches > most ? it->groups[end].n_micro_batches : most;
+    for (size_t j = 0; j < most; j++) {
+      double longest_s = 0;
+      for (const struct plan_group *g = it->groups + first; g < it->groups + end; g++)
+        if (j < g->n_micro_batches)
+          longest_s = fmax(longest_s, it->micro_batches[g->first_micro_batch + j].time_s);
+      sum += longest_s;
+    }
   }
-  for (size_t j = 0; j < n; j++)
-    sum += step_s[j];
-  free(position);
-  free(step_s);
   return sum;
 }
 
@@ -121,7 +115,7 @@ void plan_iteration_finish(struct plan_iteration *it, int world, bool lockstep) 
       it->rounds = g->round + 1;
   }
   if (lockstep)
-    it->time_s = longest_in_lockstep(it, world);
+    it->time_s = longest_in_lockstep(it);
   else
     it->time_s = it->rounds > 1 ? longest_rank(it, world) : longest_of_one_round(it);
   it->imbalance_s = fmax(0.0, it->time_s - busy_rank_s / world); /* rounding must not make it negative */

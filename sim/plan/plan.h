@@ -70,8 +70,8 @@ uint32_t *plan_pool(struct plan_iteration *it, size_t n);
 void plan_add_drop(struct plan_iteration *it, int bucket, int64_t count, const uint32_t *samples, bool tail);
 
 /* Sums tokens, micro-batch times into groups, then time_s and imbalance_s of the iteration over `world` ranks. Ranks
- * without a group count, with a time of 0. `lockstep` (zero 3): all ranks run their j-th micro-batches together, so
- * time_s is the sum over j of the longest j-th one. */
+ * without a group count, with a time of 0. `lockstep` (zero 3): all ranks run the j-th micro-batches of a round
+ * together, so time_s is the sum over rounds and j of the longest one. */
 void plan_iteration_finish(struct plan_iteration *it, int world, bool lockstep);
 
 #endif

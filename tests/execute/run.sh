@@ -85,6 +85,20 @@ for layout in padded packed; do
 done
 trace=lengths.txt
 
+# Zero 3: ranks meet at every layer of every micro-batch, also those that have fewer of them, or none.
+# shellcheck disable=SC2086
+schedules 4 --model tiny-1d --policy "$every" --zero 3 --batch 1 --tokens-per-step 2500
+verify "tiny-1d, zero 3, unequal counts" 4 $each
+schedules 4 --model tiny-1d --policy megatron_dynamic_cp --zero 3 --rank-tokens 200 --global-batch 11 --recompute full
+verify "tiny-1d, zero 3, rounds, recomputed" 4 megatron_dynamic_cp
+schedules 2 --model tiny-1d --policy static,packed --sp 2 --zero 3 --recompute none --weighting per_token
+verify "tiny-1d, zero 3, sp 2, kept, per token" 2 static packed
+head -n 3 "$work/lengths.txt" >"$work/three.txt"
+trace=three.txt
+schedules 4 --model tiny-1d --policy dcp --zero 3
+verify "tiny-1d, zero 3, an idle rank" 4 dcp
+trace=lengths.txt
+
 # Every kind of 1D model, and attention by a ring of key blocks.
 # model NAME KEYS...: $work/NAME.json
 model() {
@@ -98,6 +112,8 @@ model normed '"heads":4,"kv_heads":2,"qkv_bias":true,"qk_norm":true,"mlp_matrice
 model full '"heads":2,"causal":false'
 schedules 2 --model "$work/biased.json" --policy static,packed --sp 2
 verify 'LayerNorm, biases, sp 2' 2 static packed
+schedules 2 --model "$work/biased.json" --policy packed --zero 3
+verify 'tied embeddings, zero 3' 2 packed
 schedules 4 --model "$work/normed.json" --policy static,packed --sp 4
 verify 'norms of q and k, sp 4' 4 static packed
 schedules 4 --model "$work/full.json" --policy packed --sp 4 --recompute none
@@ -116,6 +132,10 @@ schedules 4 --model tiny-2d --policy static,packed --sp 4 --recompute none --wei
 verify 'tiny-2d, sp 4, zero 0, kept, per token' 4 static packed
 schedules 2 --model tiny-2d --policy static,packed --sp 2 --recompute full --zero 2
 verify 'tiny-2d, sp 2, zero 2, recomputed' 2 static packed
+schedules 4 --model tiny-2d --policy dcp,dcp_rebalance --zero 3 --batch 1 --tokens-per-step 20000
+verify 'tiny-2d, zero 3, unequal counts, rounds' 4 dcp dcp_rebalance
+schedules 2 --model tiny-2d --policy static,packed --sp 2 --recompute full --zero 3
+verify 'tiny-2d, sp 2, zero 3, recomputed' 2 static packed
 schedules 1 --model tiny-2d --policy static
 verify tiny-2d 1 static
 schedules 2 --model tiny-2d --policy packed --framework eager

@@ -1,4 +1,5 @@
-/* The executor on one rank of the CPU device: its tensors, and its optimizer against a double-precision reference. */
+/* The executor on one rank of the CPU device: its tensors, its optimizer against a double-precision reference, and what
+ * zero 3 changes: nothing but the memory. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -19,32 +20,61 @@ struct run {
   struct program program, tail;
   double *tail_s;
   struct sample sample;
-  uint32_t id;
-  struct execute_micro_batch micro_batch;
+  uint32_t ids[2];
+  struct execute_micro_batch micro_batches[2];
   struct execute_group group;
   struct execute_step step;
 };
 
-static void open_run(struct run *r, const char *model, struct sample sample) {
+/* How the steps of a run are played. */
+struct way {
+  int zero, ranks; /* ranks > 1: the others are stood in for */
+  int micro_batches;
+  int layers; /* 0: the model's */
+  bool tied;
+};
+
+static void open_way(struct run *r, const char *model, struct sample sample, struct way way) {
   struct err err = {0};
-  *r = (struct run){.sample = sample, .id = 7};
+  *r = (struct run){.sample = sample, .ids = {7, 8}};
   cr_assert_eq(transformer_load(&r->model, model, &err), 0, "%s", err.msg);
-  cr_assert_eq(cluster_load(&r->cluster, "h200_1x1", &err), 0, "%s", err.msg);
+  r->model.tied_embeddings |= way.tied;
+  r->model.layers = way.layers ? way.layers : r->model.layers;
+  cr_assert_eq(cluster_load(&r->cluster, way.ranks > 1 ? "h200_8x1" : "h200_1x1", &err), 0, "%s", err.msg);
   cr_assert_eq(params_load(&r->params, "h200_sxm", &err), 0, "%s", err.msg);
   r->system = (struct system){&r->model, &r->cluster, r->params, framework_find("fused", &err), {.grad_bytes = 2}};
   r->system.parallel.sp_kind = r->model.is_2d ? SP_DSP : SP_ULYSSES;
+  r->system.parallel.zero = way.zero;
   cr_assert_eq(device_open(&r->device, "cpu", 0, &err), 0, "%s", err.msg);
-  cr_assert_eq(communicator_open(&r->world, "self", r->device, &err), 0, "%s", err.msg);
-  struct execute_options options = {.optimizer = OPTIMIZER_ADAMW, .learning_rate = RATE};
+  if (way.ranks > 1)
+    r->world = execute_stand_in(r->device, way.ranks - 1, way.ranks);
+  else
+    cr_assert_eq(communicator_open(&r->world, "self", r->device, &err), 0, "%s", err.msg);
+  struct execute_options options = {.optimizer = OPTIMIZER_ADAMW, .learning_rate = RATE, .zero = way.zero};
   cr_assert_eq(executor_open(&r->executor, &r->model, &options, r->world, &err), 0, "%s", err.msg);
   struct microbatch shape = {.batch = 1, .packed = &r->sample};
   lower_micro_batch(&r->program, &r->system, 1, &shape);
   lower_step_tail(&r->tail, &r->system);
   r->tail_s = calloc(r->tail.n_ops, sizeof *r->tail_s);
-  r->micro_batch = (struct execute_micro_batch){
-      .program = &r->program, .batch = 1, .samples = &r->sample, .ids = &r->id, .packed = true, .ring = 1, .weight = 1};
-  r->group = (struct execute_group){.sp = 1, .micro_batches = &r->micro_batch, .n_micro_batches = 1};
-  r->step = (struct execute_step){.groups = &r->group, .n_groups = 1, .tail = &r->tail, .tail_s = r->tail_s};
+  for (int i = 0; i < way.micro_batches; i++)
+    r->micro_batches[i] = (struct execute_micro_batch){.program = &r->program,
+                                                       .batch = 1,
+                                                       .samples = &r->sample,
+                                                       .ids = &r->ids[i],
+                                                       .packed = true,
+                                                       .ring = 1,
+                                                       .weight = 1.0 / way.micro_batches};
+  r->group = (struct execute_group){
+      .first_rank = r->world->rank, .sp = 1, .micro_batches = r->micro_batches, .n_micro_batches = way.micro_batches};
+  r->step = (struct execute_step){.groups = &r->group,
+                                  .n_groups = 1,
+                                  .tail = &r->tail,
+                                  .tail_s = r->tail_s,
+                                  .posts_every_micro_batch = way.zero == 3};
+}
+
+static void open_run(struct run *r, const char *model, struct sample sample) {
+  open_way(r, model, sample, (struct way){.ranks = 1, .micro_batches = 1});
 }
 
 static void close_run(struct run *r) {
@@ -126,4 +156,80 @@ static void check_params(const char *model) {
 Test(execute, tensors_are_the_models_parameters) {
   check_params("tiny-1d");
   check_params("tiny-2d");
+}
+
+/* Loss, gradient and weights of two steps of two micro-batches each. */
+static void check_zero3(const char *model, struct sample sample, bool tied) {
+  struct run whole, shards;
+  struct err err = {0};
+  int64_t n;
+  open_way(&whole, model, sample, (struct way){.ranks = 1, .micro_batches = 2, .tied = tied});
+  open_way(&shards, model, sample, (struct way){.zero = 3, .ranks = 1, .micro_batches = 2, .tied = tied});
+  for (int step = 0; step < 2; step++) {
+    struct execute_result a, b;
+    cr_assert_eq(executor_step(whole.executor, &whole.step, NULL, &a, &err), 0, "%s", err.msg);
+    cr_assert_eq(executor_step(shards.executor, &shards.step, NULL, &b, &err), 0, "%s", err.msg);
+    cr_expect_float_eq(a.loss, b.loss, 1e-6 * a.loss, "%s, step %d: loss", model, step);
+    cr_expect(a.grad_norm > 0);
+    cr_expect_float_eq(a.grad_norm, b.grad_norm, 1e-5 * a.grad_norm, "%s, step %d: norm", model, step);
+    float *g = read_all(&whole, executor_gradient, &n), *h = read_all(&shards, executor_gradient, &n);
+    float *v = read_all(&whole, executor_weight, &n), *w = read_all(&shards, executor_weight, &n);
+    double off = 0;
+    for (int64_t i = 0; i < n; i++) {
+      off += ((double)g[i] - h[i]) * ((double)g[i] - h[i]);
+      cr_assert_float_eq(v[i], w[i], 1e-6, "%s, step %d, weight %lld", model, step, (long long)i);
+    }
+    cr_expect_lt(sqrt(off), 1e-5 * a.grad_norm, "%s, step %d: gradient", model, step);
+    free(g);
+    free(h);
+    free(v);
+    free(w);
+  }
+  close_run(&whole);
+  close_run(&shards);
+}
+
+Test(execute, zero3_computes_the_same) {
+  check_zero3("tiny-1d", (struct sample){37, 1}, false);
+  check_zero3("tiny-1d", (struct sample){37, 1}, true);
+  check_zero3("tiny-2d", (struct sample){3, 12}, false);
+}
+
+/* Peak of a step on one of 8 ranks, whose others are stood in for. */
+static int64_t peak_bytes(const char *model, struct sample sample, int zero) {
+  struct run r;
+  struct execute_result result;
+  struct err err = {0};
+  open_way(&r, model, sample, (struct way){.zero = zero, .ranks = 8, .micro_batches = 1, .layers = 8});
+  cr_assert_eq(executor_step(r.executor, &r.step, NULL, &result, &err), 0, "%s", err.msg);
+  cr_expect(isfinite(result.loss) && result.loss > 0);
+  int64_t bytes = executor_peak_bytes(r.executor);
+  close_run(&r);
+  return bytes;
+}
+
+/* Zero 2 keeps all weights and its own sum of all gradients; zero 3 an eighth of the weights, and whole what memory.h
+ * says. */
+static void check_memory(const char *model, struct sample sample) {
+  struct transformer m;
+  struct err err = {0};
+  cr_assert_eq(transformer_load(&m, model, &err), 0, "%s", err.msg);
+  m.layers = 8;
+  int64_t fp32 = 4, params = transformer_params(&m), layer = transformer_block_params(&m, 0), whole;
+  if (m.is_2d) {
+    layer += transformer_block_params(&m, 1);
+    whole = 3 * layer + 2 * transformer_other_params(&m);
+  } else {
+    cr_assert_gt(layer, m.vocab * m.hidden);
+    whole = 3 * layer;
+  }
+  int64_t saved = (2 * params - params / 8 - whole) * fp32;
+  int64_t less = peak_bytes(model, sample, 2) - peak_bytes(model, sample, 3);
+  cr_expect((double)less > 0.97 * (double)saved && (double)less < 1.03 * (double)saved, "%s: %lld bytes less, not %lld",
+            model, (long long)less, (long long)saved);
+}
+
+Test(execute, zero3_keeps_shards) {
+  check_memory("tiny-1d", (struct sample){37, 1});
+  check_memory("tiny-2d", (struct sample){3, 12});
 }

@@ -72,6 +72,31 @@ Test(models_memory, measured_zero3) {
   params_free(f.params);
 }
 
+/* What is whole at a time, beside one rank's working set, in bytes of bf16 numbers. */
+static int64_t gathered(struct fixture *f) {
+  struct microbatch mb = {.batch = 1, .seqlen = 4096, .frames = 4, .positions = 64};
+  int64_t bytes[2];
+  for (int i = 0; i < 2; i++) {
+    f->system.parallel.zero = 2 + i;
+    bytes[i] = memory_parts(&f->system, 1, &mb, false).working_bytes;
+  }
+  return bytes[1] - bytes[0];
+}
+
+Test(models_memory, gathered_under_zero3) {
+  struct fixture f;
+  set_up(&f, "llama3.1-8b", "h200_8x1", "fused");
+  int64_t table = 128256LL * 4096, layer = transformer_block_params(&f.model, 0);
+  cr_expect_eq(gathered(&f), 2 * (2 * table + layer)); /* the head, its gradient, the last layer */
+  f.model.tied_embeddings = true;
+  cr_expect_eq(gathered(&f), 2 * (2 * table + 3 * layer)); /* the gradient of the table grows beside the layers' */
+  params_free(f.params);
+  set_up(&f, "tiny-2d", "h200_8x1", "fused");
+  int64_t pair = transformer_block_params(&f.model, 0) + transformer_block_params(&f.model, 1);
+  cr_expect_eq(gathered(&f), 2 * (2 * transformer_other_params(&f.model) + 3 * pair));
+  params_free(f.params);
+}
+
 /* The same machine, ZeRO-2 without recomputation at 8192 tokens: 99 GiB. */
 Test(models_memory, measured_zero2) {
   struct fixture f;
