@@ -180,7 +180,7 @@ static int upload_rows(struct player *p, struct err *err) {
   return rc ? -1 : 0;
 }
 
-static int begin(struct player *p, struct err *err) {
+static int measure(struct player *p, struct err *err) {
   const struct transformer *m = p->model;
   struct state_1d *s = state_1d(p);
   attention_1d_measure(p);
@@ -188,10 +188,11 @@ static int begin(struct player *p, struct err *err) {
     return err_set(err, "%d ranks do not share the %lld heads and %lld key heads of model '%s' evenly: not played",
                    s->u, (long long)m->heads, (long long)m->kv_heads, m->name);
   s->first_recomputed = m->layers - p->mb->recompute_blocks[0];
-  return communicator_group(p->world, s->u, &s->heads_group, err) || arena_fit(p, lay_out, err) ||
-                 upload_rows(p, err) || attention_1d_upload(p, err)
-             ? -1
-             : 0;
+  return communicator_group(p->world, s->u, &s->heads_group, err);
+}
+
+static int fill(struct player *p, struct err *err) {
+  return upload_rows(p, err) || attention_1d_upload(p, err) ? -1 : 0;
 }
 
 /* ---- forward and backward of a layer ---- */
@@ -496,5 +497,10 @@ static int range(const struct player *p) {
   return p->place == SECTION_TURN ? s->range_head : s->range_rest;
 }
 
-const struct model_actions model_1d = {
-    .build = build, .begin = begin, .release = release, .range = range, .actions = actions};
+const struct model_actions model_1d = {.build = build,
+                                       .measure = measure,
+                                       .lay_out = lay_out,
+                                       .fill = fill,
+                                       .release = release,
+                                       .range = range,
+                                       .actions = actions};

@@ -910,5 +910,10 @@ static int range(const struct player *p) {
   return p->place == SECTION_AFTER ? 0 : -1;
 }
 
-const struct model_actions model_2d = {
-    .build = build, .begin = layout_2d_begin, .release = release, .range = range, .actions = actions};
+const struct model_actions model_2d = {.build = build,
+                                       .measure = layout_2d_measure,
+                                       .lay_out = layout_2d,
+                                       .fill = layout_2d_fill,
+                                       .release = release,
+                                       .range = range,
+                                       .actions = actions};

@@ -88,7 +88,9 @@ struct state_2d {
 static inline struct state_2d *state_2d(const struct player *p) { return p->state; }
 
 /* layout_2d.c: extents, memory and inputs of a micro-batch. */
-int layout_2d_begin(struct player *p, struct err *err);
+int layout_2d_measure(struct player *p, struct err *err);
+void layout_2d(struct player *p);
+int layout_2d_fill(struct player *p, struct err *err);
 int layout_2d_captions(struct player *p, struct err *err); /* from the host */
 void layout_2d_release(struct player *p);
 
