@@ -53,10 +53,10 @@ for ranks in 2 4; do
     run=$out/${policy}_$ranks
     echo
     "$dcpsim" check "$run.jsonl"
-    on $ranks execute "$run.jsonl" --device cpu --csv "$run.csv" --timeline "$run.measured.json" >"$run.txt"
+    on $ranks execute "$run.jsonl" --device cpu --csv "$run.csv" --timeline "$run.measured.{rank}.json" >"$run.txt"
     head -n 2 "$run.txt"
     for format in svg png; do
-      "$dcpsim" plot timeline "$run.simulated.json" "$run.measured.json" -o "$run.$format"
+      "$dcpsim" plot timeline "$run.simulated.json" "$run.measured.{rank}.json" -o "$run.$format"
     done
     compare "${policy}_${ranks}_ranks" "$run.csv"
   done
