@@ -21,7 +21,8 @@ struct request {
   bool json, verify;
   long as_rank; /* -1: every rank is a process */
   long world;
-  double timeout_s, memory_bytes; /* memory_bytes < 0: what the device has */
+  double timeout_s;
+  int64_t memory_bytes; /* 0: what the device has */
   struct execute_options options;
 };
 
@@ -70,9 +71,9 @@ static void help(FILE *out) {
       "                      wait for their predicted time, and are marked (waited)\n"
       "  --seed N            of weights and tokens (default 0)\n"
       "  --timeout-s X       an operation that takes longer ends all ranks (default 60)\n"
-      "  --memory-bytes N    a schedule of which a rank needs more is refused (default: what the device has free; cpu: "
+      "  --memory-bytes N    refuses a schedule of which a rank needs more (default: what the device has free; cpu: "
       "an\n"
-      "                      equal share of this machine's memory)\n"
+      "                      equal share of this machine's memory); what --verify needs besides is not counted\n"
       "  --timeline FILE     rank 0's measured timeline (Perfetto); {rank} in the name: every rank's\n"
       "  --csv FILE          a row per iteration, written as it ends\n"
       "  --json              print dcpsim.execution/1\n\n"
@@ -118,7 +119,7 @@ enum option_code {
 
 struct parsed {
   const char *optimizer;
-  double rate, steps, seed, as_rank, world;
+  double rate, steps, seed, as_rank, world, memory_bytes;
 };
 
 static int parse_one(struct request *r, struct parsed *p, int code, const char *value, struct err *err) {
@@ -145,7 +146,7 @@ static int parse_one(struct request *r, struct parsed *p, int code, const char *
   case OPT_TIMEOUT:
     return parse_number("--timeout-s", value, 0.1, &r->timeout_s, err);
   case OPT_MEMORY:
-    return parse_whole("--memory-bytes", value, 1, &r->memory_bytes, err);
+    return parse_whole("--memory-bytes", value, 1, &p->memory_bytes, err);
   case OPT_TIMELINE:
     r->timeline = value;
     return 0;
@@ -195,7 +196,8 @@ static int finish(struct request *r, const struct parsed *p, struct err *err) {
                                                                       : 1e-4};
   if (r->verify && r->options.is_virtual)
     return err_usage(err, "execute: --verify needs numbers, which the virtual device does not have (cpu, cuda)");
-  if (r->memory_bytes >= 0 && r->options.is_virtual)
+  r->memory_bytes = (int64_t)p->memory_bytes;
+  if (r->memory_bytes > 0 && r->options.is_virtual)
     return err_usage(err, "execute: --memory-bytes is of a real device (cpu, cuda), the virtual one has no memory");
   r->steps = (long)p->steps;
   return finish_as_rank(r, p, err);
@@ -299,7 +301,7 @@ static int check_memory(struct execution *x, struct err *err) {
     return 0;
   if (needed_memory(x, &needed, &iteration, err))
     return -1;
-  if (r->memory_bytes < 0) {
+  if (r->memory_bytes == 0) {
     if (device_memory(x->device, &has, err))
       return -1;
     has = host ? has / (size_t)launcher_local_ranks() : has + (size_t)held;
@@ -311,9 +313,9 @@ static int check_memory(struct execution *x, struct err *err) {
       "execute: rank %d: schedule '%s' needs %lld bytes of device memory in iteration %lld (%lld of weights, "
       "gradients and optimizer), but %s has %zu%s",
       x->world->rank, r->schedule, (long long)needed, (long long)iteration, (long long)held, x->device->name, has,
-      r->memory_bytes >= 0 ? " (--memory-bytes)"
-      : host               ? " for each rank (--memory-bytes sets another limit)"
-                           : "");
+      r->memory_bytes > 0 ? " (--memory-bytes)"
+      : host              ? " for each rank (--memory-bytes sets another limit)"
+                          : "");
 }
 
 /* Nothing starts before every rank can. */
@@ -621,7 +623,7 @@ _Noreturn static void fail(const struct err *err) {
 }
 
 int cmd_execute(int argc, char **argv) {
-  struct request r = {.timeout_s = 60, .memory_bytes = -1};
+  struct request r = {.timeout_s = 60};
   struct execution x = {.request = &r};
   struct err err = {.set = false};
   bool want_help = false;

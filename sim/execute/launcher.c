@@ -23,13 +23,6 @@ static int number(const char *const *names, int otherwise) {
   return otherwise;
 }
 
-static int rank_or(int otherwise) {
-  static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID", NULL};
-  return number(names, otherwise);
-}
-
-int launcher_rank(void) { return rank_or(0); }
-
 int launcher_local_rank(void) {
   static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID", NULL};
   return number(names, 0);
@@ -57,7 +50,8 @@ static bool take_name(void) {
 }
 
 bool launcher_speaks(void) {
-  int rank = rank_or(-1), machine = rank / launcher_local_ranks();
+  static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID", NULL};
+  int rank = number(names, -1), machine = rank / launcher_local_ranks();
   if (rank < 0)
     return true;
   pause_s(RANK_PAUSE_S * launcher_local_rank() + MACHINE_PAUSE_S * (machine < MAX_PAUSES ? machine : MAX_PAUSES));

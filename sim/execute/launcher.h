@@ -4,9 +4,8 @@
 #define SIM_EXECUTE_LAUNCHER_H
 #include <stdbool.h>
 
-/* 0 without a launcher. */
-int launcher_rank(void);
-int launcher_local_rank(void); /* among this machine's */
+/* Among this machine's processes of the run: 0 without a launcher. */
+int launcher_local_rank(void);
 
 /* The run's processes on this machine: 1 without a launcher. */
 int launcher_local_ranks(void);
