@@ -1,6 +1,6 @@
 #!/bin/sh
 # Calibrates this machine's CPU, predicts three schedules of a tiny model, plays them on two and on four ranks and compares:
-# measures for 45 s at most, plays for about as long. Timelines, tables and plots in experiments/execute_cpu/out. Takes no options: its
+# measures for 45 s at most, then plays. Timelines, tables and plots in experiments/execute_cpu/out. Takes no options: its
 # results are timings, which nothing is compared with. DCPSIM=FILE uses that program and builds nothing.
 set -eu
 cd "$(dirname "$0")/../.."
