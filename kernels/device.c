@@ -48,6 +48,10 @@ int device_wait(struct device *device, double *time_s, struct err *err) {
   return device->kind->wait(device, time_s, err);
 }
 
+int device_memory(struct device *device, size_t *bytes, struct err *err) {
+  return device->kind->memory(device, bytes, err);
+}
+
 /* bf16 is the upper half of fp32. To nearest, ties to even; NaN stays NaN. */
 static uint16_t bf16_from_float(float x) {
   uint32_t bits;

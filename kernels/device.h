@@ -27,6 +27,7 @@ struct device_kind {
   int (*copy)(struct device *device, void *to, const void *from, size_t bytes, struct err *err);
   int (*run)(struct device *device, const struct operator_call *call, struct err *err);
   int (*wait)(struct device *device, double *time_s, struct err *err);
+  int (*memory)(struct device *device, size_t *bytes, struct err *err);
 };
 
 /* The part of a device that all kinds share; a kind's own struct begins with it. */
@@ -57,6 +58,10 @@ int device_run(struct device *device, const struct operator_call *call, struct e
 
 /* *time_s (may be NULL): seconds that passed on the device since the wait before. */
 int device_wait(struct device *device, double *time_s, struct err *err);
+
+/* *bytes: what device_resize can still give, as far as the device knows. The CPU: this machine's memory, whoever has
+ * it. */
+int device_memory(struct device *device, size_t *bytes, struct err *err);
 
 /* Between fp32 on the host and elements on the device, n of them: rounded to nearest even where elements are bf16. */
 int device_upload(struct device *device, void *elements, const float *host, size_t n, struct err *err);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "kernels/blas.h"
 #include "kernels/device_table.h"
@@ -66,6 +67,14 @@ static int cpu_wait(struct device *device, double *time_s, struct err *err) {
   return 0;
 }
 
+static int cpu_memory(struct device *device, size_t *bytes, struct err *err) {
+  long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+  if (pages <= 0 || page_bytes <= 0)
+    return err_set(err, "device %s: how much memory this machine has is unknown", device->name);
+  *bytes = (size_t)pages * (size_t)page_bytes;
+  return 0;
+}
+
 const struct device_kind device_cpu = {
     .name = "cpu",
     .element = ELEMENT_FP32,
@@ -75,4 +84,5 @@ const struct device_kind device_cpu = {
     .copy = cpu_copy,
     .run = cpu_run,
     .wait = cpu_wait,
+    .memory = cpu_memory,
 };

@@ -216,6 +216,12 @@ static int cuda_wait(struct device *device, double *time_s, struct err *err) {
   return 0;
 }
 
+static int cuda_memory(struct device *device, size_t *bytes, struct err *err) {
+  struct cuda *cuda = (struct cuda *)device;
+  size_t total_bytes;
+  return CALL(cuda, cuMemGetInfo_v2, bytes, &total_bytes) ? failed(cuda, err) : 0;
+}
+
 const struct device_kind device_cuda = {
     .name = "cuda",
     .element = ELEMENT_BF16,
@@ -225,4 +231,5 @@ const struct device_kind device_cuda = {
     .copy = cuda_copy,
     .run = cuda_run,
     .wait = cuda_wait,
+    .memory = cuda_memory,
 };

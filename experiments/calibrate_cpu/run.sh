@@ -1,10 +1,15 @@
 #!/bin/sh
 # Calibrates this machine's CPU and MPI, fits a parameter file to most rows, and reports its error on the others:
-# rows, parameters, errors and plots in experiments/calibrate_cpu/out. DCPSIM=FILE uses that program and builds nothing.
+# rows, parameters, errors and plots in experiments/calibrate_cpu/out. Takes no options: its
+# results are timings, which nothing is compared with. DCPSIM=FILE uses that program and builds nothing.
 set -eu
 cd "$(dirname "$0")/../.."
+[ $# -eq 0 ] || {
+  echo "usage: sh experiments/calibrate_cpu/run.sh" >&2
+  exit 2
+}
 . experiments/common.sh
-experiment_begin calibrate_cpu "$@"
+experiment_begin calibrate_cpu
 mkdir -p "$out/fit" "$out/unseen"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 

@@ -3,8 +3,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "sim/base/json.h"
 #include "sim/base/output.h"
@@ -12,6 +10,7 @@
 #include "sim/base/units.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/execute_plan.h"
+#include "sim/execute/launcher.h"
 #include "sim/execute/watchdog.h"
 
 #define VERIFY_TOLERANCE 1e-4
@@ -23,6 +22,7 @@ struct request {
   long as_rank; /* -1: every rank is a process */
   long world;
   double timeout_s;
+  int64_t memory_bytes; /* 0: what the device has */
   struct execute_options options;
 };
 
@@ -71,6 +71,9 @@ static void help(FILE *out) {
       "                      wait for their predicted time, and are marked (waited)\n"
       "  --seed N            of weights and tokens (default 0)\n"
       "  --timeout-s X       an operation that takes longer ends all ranks (default 60)\n"
+      "  --memory-bytes N    refuses a schedule of which a rank needs more (default: what the device has free; cpu: "
+      "an\n"
+      "                      equal share of this machine's memory); what --verify needs besides is not counted\n"
       "  --timeline FILE     rank 0's measured timeline (Perfetto); {rank} in the name: every rank's\n"
       "  --csv FILE          a row per iteration, written as it ends\n"
       "  --json              print dcpsim.execution/1\n\n"
@@ -108,6 +111,7 @@ enum option_code {
   OPT_AS_RANK,
   OPT_WORLD,
   OPT_TIMEOUT,
+  OPT_MEMORY,
   OPT_TIMELINE,
   OPT_CSV,
   OPT_JSON
@@ -115,7 +119,7 @@ enum option_code {
 
 struct parsed {
   const char *optimizer;
-  double rate, steps, seed, as_rank, world;
+  double rate, steps, seed, as_rank, world, memory_bytes;
 };
 
 static int parse_one(struct request *r, struct parsed *p, int code, const char *value, struct err *err) {
@@ -141,6 +145,8 @@ static int parse_one(struct request *r, struct parsed *p, int code, const char *
     return parse_whole("--world", value, 1, &p->world, err);
   case OPT_TIMEOUT:
     return parse_number("--timeout-s", value, 0.1, &r->timeout_s, err);
+  case OPT_MEMORY:
+    return parse_whole("--memory-bytes", value, 1, &p->memory_bytes, err);
   case OPT_TIMELINE:
     r->timeline = value;
     return 0;
@@ -190,6 +196,9 @@ static int finish(struct request *r, const struct parsed *p, struct err *err) {
                                                                       : 1e-4};
   if (r->verify && r->options.is_virtual)
     return err_usage(err, "execute: --verify needs numbers, which the virtual device does not have (cpu, cuda)");
+  r->memory_bytes = (int64_t)p->memory_bytes;
+  if (r->memory_bytes > 0 && r->options.is_virtual)
+    return err_usage(err, "execute: --memory-bytes is of a real device (cpu, cuda), the virtual one has no memory");
   r->steps = (long)p->steps;
   return finish_as_rank(r, p, err);
 }
@@ -205,6 +214,7 @@ static int parse(int argc, char **argv, struct request *r, bool *want_help, stru
                                           {"as-rank", required_argument, NULL, OPT_AS_RANK},
                                           {"world", required_argument, NULL, OPT_WORLD},
                                           {"timeout-s", required_argument, NULL, OPT_TIMEOUT},
+                                          {"memory-bytes", required_argument, NULL, OPT_MEMORY},
                                           {"timeline", required_argument, NULL, OPT_TIMELINE},
                                           {"csv", required_argument, NULL, OPT_CSV},
                                           {"json", no_argument, NULL, OPT_JSON},
@@ -252,23 +262,9 @@ static int open_single(struct execution *x, struct err *err) {
   struct communicator *alone;
   options.zero = 0;
   return communicator_group(x->world, 1, 1, &alone, err) ||
-                 executor_open(&x->single, &x->plan.model, &options, alone, err)
+                 executor_open(&x->single, &x->plan.model, &options, alone, err) || executor_start(x->single, err)
              ? -1
              : 0;
-}
-
-/* A number that mpirun or srun gave this process in one of these variables; 0 without. */
-static int launcher_number(const char *const *names, int n) {
-  for (int i = 0; i < n; i++)
-    if (getenv(names[i]))
-      return atoi(getenv(names[i]));
-  return 0;
-}
-
-/* Which GPU of this machine: as its ranks are numbered. */
-static int local_rank(void) {
-  static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"};
-  return launcher_number(names, 3);
 }
 
 static int open_world(struct execution *x, struct err *err) {
@@ -279,25 +275,75 @@ static int open_world(struct execution *x, struct err *err) {
   return 0;
 }
 
+/* The most that this rank will hold, and the iteration it will hold it in. */
+static int needed_memory(struct execution *x, int64_t *needed, int64_t *iteration, struct err *err) {
+  const struct request *r = x->request;
+  int rc = 1;
+  *needed = 0;
+  for (long n = 0; (r->steps == 0 || n < r->steps) && (rc = execute_plan_next_shapes(&x->plan, err)) > 0; n++) {
+    int64_t bytes;
+    if (executor_needs(x->executor, &x->plan.step, &bytes, err))
+      return -1;
+    if (bytes > *needed)
+      *iteration = x->plan.step.iteration;
+    *needed = int64_max(*needed, bytes);
+  }
+  return rc < 0 ? -1 : execute_plan_rewind(&x->plan, r->schedule, err);
+}
+
+/* Refuses a schedule that the device cannot hold, whose weights are allocated already. */
+static int check_memory(struct execution *x, struct err *err) {
+  const struct request *r = x->request;
+  int64_t needed, iteration = 0, held = executor_peak_bytes(x->executor);
+  size_t has = (size_t)r->memory_bytes;
+  bool host = x->device->kind->element == ELEMENT_FP32;
+  if (r->options.is_virtual)
+    return 0;
+  if (needed_memory(x, &needed, &iteration, err))
+    return -1;
+  if (r->memory_bytes == 0) {
+    if (device_memory(x->device, &has, err))
+      return -1;
+    has = host ? has / (size_t)launcher_local_ranks() : has + (size_t)held;
+  }
+  if ((size_t)needed <= has)
+    return 0;
+  return err_set(
+      err,
+      "execute: rank %d: schedule '%s' needs %lld bytes of device memory in iteration %lld (%lld of weights, "
+      "gradients and optimizer), but %s has %zu%s",
+      x->world->rank, r->schedule, (long long)needed, (long long)iteration, (long long)held, x->device->name, has,
+      r->memory_bytes > 0 ? " (--memory-bytes)"
+      : host              ? " for each rank (--memory-bytes sets another limit)"
+                          : "");
+}
+
+/* Nothing starts before every rank can. */
+static int meet(struct execution *x, struct err *err) {
+  struct communicator_call call = {.op = COMMUNICATOR_BARRIER};
+  return x->request->options.is_virtual ? 0 : communicator_run(x->world, &call, err);
+}
+
 static int open_all(struct execution *x, struct err *err) {
   const struct request *r = x->request;
   bool cuda = strcmp(r->device, "cuda") == 0;
-  if (device_open(&x->device, r->options.is_virtual ? "cpu" : r->device, cuda ? local_rank() : 0, err) ||
+  if (device_open(&x->device, r->options.is_virtual ? "cpu" : r->device, cuda ? launcher_local_rank() : 0, err) ||
       open_world(x, err) || execute_plan_open(&x->plan, r->schedule, err))
     return -1;
   const struct schedule_header *h = &x->plan.reader.header;
   if (r->as_rank >= 0 && h->world != r->world)
     return err_set(err, "execute: schedule '%s' is for %d ranks, not --world %ld", r->schedule, h->world, r->world);
   if (h->world != x->world->ranks)
-    return err_set(err,
-                   "execute: schedule '%s' is for %d ranks, but %d process%s runs: mpirun -np %d dcpsim execute ...",
-                   r->schedule, h->world, x->world->ranks, x->world->ranks == 1 ? "" : "es", h->world);
+    return err_set(err, "execute: schedule '%s' is for %d rank%s, but %d process%s: mpirun -np %d dcpsim execute ...",
+                   r->schedule, h->world, h->world == 1 ? "" : "s", x->world->ranks,
+                   x->world->ranks == 1 ? " runs" : "es run", h->world);
   if (!r->options.is_virtual && strcmp(h->framework, "fused") != 0)
     return err_set(err, "execute: schedule '%s' has the operations of framework '%s'; those of 'fused' are played",
                    r->schedule, h->framework);
   struct execute_options options = r->options;
   options.zero = h->zero;
-  if (executor_open(&x->executor, &x->plan.model, &options, x->world, err) || open_single(x, err) || open_csv(x, err))
+  if (executor_open(&x->executor, &x->plan.model, &options, x->world, err) || check_memory(x, err) ||
+      executor_start(x->executor, err) || open_single(x, err) || meet(x, err) || open_csv(x, err))
     return -1;
   x->watchdog = watchdog_start(x->executor, x->world->rank, r->timeout_s);
   return 0;
@@ -507,11 +553,25 @@ static void write_json(FILE *out, const struct execution *x) {
 static void print_memory(FILE *out, const struct execution *x) {
   const double gib = 1024.0 * 1024 * 1024;
   fprintf(out, "\npeak memory: predicted %.4g GiB", (double)x->plan.predicted_peak_bytes / gib);
+  if (x->plan.system.parallel.memory_rule != MEMORY_PUBLISHED)
+    fprintf(out, " (%.3g of it reserve for context, communicators and allocator)",
+            (double)params_reserve_bytes(x->plan.params) / gib);
   if (!x->request->options.is_virtual)
     fprintf(out, ", measured %.4g GiB (weights, gradients, optimizer and activations%s)",
             (double)executor_peak_bytes(x->executor) / gib,
             x->device->kind->element == ELEMENT_FP32 ? ", in fp32 where the prediction has bf16" : "");
   fputc('\n', out);
+}
+
+/* Collectives that run beside computation have no prediction of their own. */
+static void print_op(FILE *out, const struct execute_op *op) {
+  char label[96];
+  op_label(op, label, sizeof label);
+  if (op->predicted_s > 0)
+    fprintf(out, "%-34s %10lld %14.6g %14.6g %8.3g\n", label, (long long)op->count, op->predicted_s, op->measured_s,
+            op->measured_s / op->predicted_s);
+  else
+    fprintf(out, "%-34s %10lld %14s %14.6g %8s\n", label, (long long)op->count, "-", op->measured_s, "-");
 }
 
 static void print_table(FILE *out, const struct execution *x) {
@@ -524,15 +584,16 @@ static void print_table(FILE *out, const struct execution *x) {
     measured += x->rows[i].measured_s;
     apart += fabs(x->rows[i].measured_s / x->rows[i].predicted_s - 1);
   }
-  fprintf(out, "%zu iterations of %s on %d rank%s (%s)\n", x->n_rows, x->plan.reader.header.policy, x->world->ranks,
-          x->world->ranks == 1 ? "" : "s", x->request->options.is_virtual ? "virtual" : x->device->name);
-  fprintf(out, "predicted %.6g s, measured %.6g s, an iteration is off by %.1f %% on average\n\n", predicted, measured,
-          x->n_rows ? 100 * apart / (double)x->n_rows : 0);
+  const struct schedule_header *h = &x->plan.reader.header;
+  fprintf(out, "%zu iteration%s of %s on %d rank%s (%s)\n", x->n_rows, x->n_rows == 1 ? "" : "s", h->policy,
+          x->world->ranks, x->world->ranks == 1 ? "" : "s",
+          x->request->options.is_virtual ? "virtual" : x->device->name);
+  fprintf(out, "predicted %.6g s (parameters %s), measured %.6g s, an iteration is off by %.1f %% on average\n\n",
+          predicted, h->params, measured, x->n_rows ? 100 * apart / (double)x->n_rows : 0);
   snprintf(label, sizeof label, "operation (rank %d)", x->world->rank);
   fprintf(out, "%-34s %10s %14s %14s %8s\n", label, "runs", "predicted s", "measured s", "ratio");
   for (int i = 0; i < n; i++)
-    fprintf(out, "%-34s %10lld %14.6g %14.6g %8.3g\n", op_label(&ops[i], label, sizeof label), (long long)ops[i].count,
-            ops[i].predicted_s, ops[i].measured_s, ops[i].predicted_s > 0 ? ops[i].measured_s / ops[i].predicted_s : 0);
+    print_op(out, &ops[i]);
   print_memory(out, x);
   if (x->request->verify)
     fprintf(out, "verified: %lld tensors and losses, largest relative error %.2e (%s)\n",
@@ -554,15 +615,11 @@ static int print(struct execution *x, struct err *err) {
   return 0;
 }
 
-/* All ranks may have failed alike: the lowest speaks, and mpirun ends the others when it has left. */
+/* The usage errors of one command line are all ranks'. */
 _Noreturn static void fail(const struct err *err) {
-  static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"};
-  int rank = launcher_number(names, 4);
-  struct timespec pause = {rank == 0 ? 0 : rank < 4 ? 1 + rank : 5, 0};
-  nanosleep(&pause, NULL);
-  int code = cli_fail(err);
+  int code = launcher_speaks() ? cli_fail(err) : err->usage ? 2 : 1;
   fflush(NULL);
-  _exit(code);
+  launcher_leave(code);
 }
 
 int cmd_execute(int argc, char **argv) {

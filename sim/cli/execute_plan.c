@@ -54,6 +54,7 @@ static int load_system(struct execute_plan *p, struct err *err) {
                                            .sp_kind = h->sp_kind,
                                            .grad_bytes = h->grad_bytes,
                                            .head_chunk = h->head_chunk,
+                                           .memory_rule = h->memory_rule,
                                            .offload_optimizer = h->offload_optimizer}};
   const struct policy *policy = policy_find(h->policy, NULL);
   p->unequal_counts = !policy || policy->flags & POLICY_UNEQUAL_COUNTS;
@@ -86,6 +87,11 @@ int execute_plan_open(struct execute_plan *p, const char *path, struct err *err)
   p->engine = engine_new(&p->system, p->unequal_counts);
   time_tail(p);
   return 0;
+}
+
+int execute_plan_rewind(struct execute_plan *p, const char *path, struct err *err) {
+  schedule_reader_close(&p->reader);
+  return schedule_reader_open(&p->reader, path, ignore, NULL, err);
 }
 
 static void release_line(struct execute_plan *p) {
@@ -147,9 +153,14 @@ static void make_micro_batch(struct execute_plan *p, size_t i, int sp) {
                                     .weight = p->line.weights[i]};
   int shared;
   system_sp_split(&p->system, sp, &shared, &m->ring);
-  struct microbatch shape = shape_of(m, p->model.is_2d);
-  lower_micro_batch(&p->programs[i], &p->system, sp, &shape);
-  m->program = &p->programs[i];
+}
+
+static void lower_group(struct execute_plan *p, const struct plan_group *group) {
+  for (size_t i = group->first_micro_batch; i < group->first_micro_batch + group->n_micro_batches; i++) {
+    struct microbatch shape = shape_of(&p->micro_batches[i], p->model.is_2d);
+    lower_micro_batch(&p->programs[i], &p->system, group->sp, &shape);
+    p->micro_batches[i].program = &p->programs[i];
+  }
 }
 
 static void make_groups(struct execute_plan *p) {
@@ -159,6 +170,7 @@ static void make_groups(struct execute_plan *p) {
     p->programs_cap = 2 * n;
     p->programs = xrealloc(p->programs, size_mul(p->programs_cap, sizeof *p->programs));
   }
+  memset(p->programs, 0, size_mul(n, sizeof *p->programs));
   p->n_programs = n;
   p->micro_batches = xcalloc(n, sizeof *p->micro_batches);
   p->predicted = xcalloc(n, sizeof *p->predicted);
@@ -298,18 +310,27 @@ static void predict_collectives(struct execute_plan *p) {
   collectives_release(&c);
 }
 
-int execute_plan_next(struct execute_plan *p, int rank, struct err *err) {
+int execute_plan_next_shapes(struct execute_plan *p, struct err *err) {
   release_line(p);
   int rc = schedule_reader_next(&p->reader, &p->line, err);
   if (rc <= 0)
     return rc;
   make_groups(p);
-  simulate(p);
   p->step = (struct execute_step){.iteration = p->line.iteration,
                                   .groups = p->groups,
                                   .n_groups = (int)p->line.plan.n_groups,
                                   .tail = &p->tail,
                                   .tail_s = p->tail_s};
+  return 1;
+}
+
+int execute_plan_next(struct execute_plan *p, int rank, struct err *err) {
+  int rc = execute_plan_next_shapes(p, err);
+  if (rc <= 0)
+    return rc;
+  for (size_t g = 0; g < p->line.plan.n_groups; g++)
+    lower_group(p, &p->line.plan.groups[g]);
+  simulate(p);
   predict_rank(p, rank);
   predict_collectives(p);
   p->step.collectives = p->collectives;

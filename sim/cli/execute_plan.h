@@ -37,6 +37,11 @@ struct execute_plan {
 int execute_plan_open(struct execute_plan *p, const char *path, struct err *err);
 void execute_plan_close(struct execute_plan *p);
 
+/* The next iteration's groups and micro-batches alone, without programs and predictions: 1, 0 at the end, -1. After
+ * execute_plan_rewind the first iteration is the next. */
+int execute_plan_next_shapes(struct execute_plan *p, struct err *err);
+int execute_plan_rewind(struct execute_plan *p, const char *path, struct err *err);
+
 /* The next iteration as `rank` plays it: 1, 0 at the end, -1. What it points to is valid until the next call. */
 int execute_plan_next(struct execute_plan *p, int rank, struct err *err);
 

@@ -403,7 +403,9 @@ static int gather_range(const struct player *p) {
 static const struct action *const actions[] = {layers, NULL};
 
 const struct model_actions model_1d = {.build = build,
-                                       .begin = layout_1d_begin,
+                                       .measure = layout_1d_measure,
+                                       .lay_out = layout_1d,
+                                       .fill = layout_1d_fill,
                                        .release = release,
                                        .range = range,
                                        .gather_range = gather_range,

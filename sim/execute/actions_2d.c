@@ -170,7 +170,9 @@ static int gather_range(const struct player *p) {
 static const struct action *const actions[] = {attention_2d_actions, mlp, outside_2d_actions, NULL};
 
 const struct model_actions model_2d = {.build = build,
-                                       .begin = layout_2d_begin,
+                                       .measure = layout_2d_measure,
+                                       .lay_out = layout_2d,
+                                       .fill = layout_2d_fill,
                                        .release = release,
                                        .range = range,
                                        .gather_range = gather_range,

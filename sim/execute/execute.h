@@ -94,6 +94,8 @@ struct communicator *execute_stand_in(struct device *device, int rank, int ranks
  */
 int executor_open(struct executor **out, const struct transformer *model, const struct execute_options *options,
                   struct communicator *world, struct err *err);
+/* Weights as the seed says, optimizer state 0: once, before the first step. */
+int executor_start(struct executor *x, struct err *err);
 void executor_close(struct executor *x); /* NULL is fine */
 
 /* Plays one step together with all ranks. An error names rank, iteration and operation. `timeline` (may be NULL) gets
@@ -110,6 +112,10 @@ struct execute_position {
   const char *op;
 };
 struct execute_position executor_position(const struct executor *x);
+
+/* Bytes of device memory that this rank will hold at most while it plays `step` (groups and micro-batches; programs and
+ * predictions may be missing). Not on the virtual device. All ranks call it for the same steps. */
+int executor_needs(struct executor *x, const struct execute_step *step, int64_t *bytes, struct err *err);
 
 /* Peak bytes of device memory held by weights, gradients, state and activations. */
 int64_t executor_peak_bytes(const struct executor *x);

@@ -215,6 +215,18 @@ static int play_program(struct executor *x, const struct program *program, int w
   return 0;
 }
 
+static int measure_micro_batch(struct executor *x, const struct execute_group *g, int i, struct err *err) {
+  struct player *p = &x->player;
+  p->mb = &g->micro_batches[i];
+  return communicator_group(p->world, g->sp, 1, &p->group, err) || x->actions->measure(p, err) ? -1 : 0;
+}
+
+static int begin_micro_batch(struct executor *x, const struct execute_group *g, int i, struct err *err) {
+  struct player *p = &x->player;
+  return measure_micro_batch(x, g, i, err) || arena_fit(p, x->actions->lay_out, err) || x->actions->fill(p, err) ? -1
+                                                                                                                 : 0;
+}
+
 static int play_micro_batch(struct executor *x, const struct execute_group *g, int i, bool last, struct err *err) {
   struct player *p = &x->player;
   p->mb = &g->micro_batches[i];
@@ -223,7 +235,7 @@ static int play_micro_batch(struct executor *x, const struct execute_group *g, i
   x->sp = g->sp;
   x->played = 0;
   enter(x, "inputs");
-  if (!x->options.is_virtual && (communicator_group(p->world, g->sp, 1, &p->group, err) || x->actions->begin(p, err)))
+  if (!x->options.is_virtual && begin_micro_batch(x, g, i, err))
     return failed(x, "inputs", err);
   return play_program(x, p->mb->program, PLAY_OPS | (last ? PLAY_POSTS : 0), err);
 }
@@ -276,6 +288,18 @@ static int play_apart(struct executor *x, struct err *err) {
 static int play_groups(struct executor *x, struct err *err) {
   bool adds_up = x->options.zero < 3 && !x->options.is_virtual; /* real gradients, on their rank */
   return x->in->posts_every_micro_batch && !adds_up ? play_together(x, err) : play_apart(x, err);
+}
+
+int executor_needs(struct executor *x, const struct execute_step *step, int64_t *bytes, struct err *err) {
+  int64_t most = 0;
+  for (int g = 0; g < step->n_groups; g++)
+    for (int i = 0; is_in(&step->groups[g], x->player.world->rank) && i < step->groups[g].n_micro_batches; i++) {
+      if (measure_micro_batch(x, &step->groups[g], i, err))
+        return err_prefix(err, "execute: rank %d, iteration %lld", x->player.world->rank, (long long)step->iteration);
+      most = int64_max(most, (int64_t)arena_needs(&x->player, x->actions->lay_out));
+    }
+  *bytes = x->player.weights.bytes + most;
+  return 0;
 }
 
 static int tail_op(struct executor *x, const struct op *op, double predicted_s, struct execute_result *r,
@@ -392,6 +416,10 @@ struct communicator *execute_stand_in(struct device *device, int rank, int ranks
   return stand_in_open(device, rank, ranks);
 }
 
+static int weights_failed(const struct communicator *world, struct err *err) {
+  return err_prefix(err, "execute: rank %d, weights, gradients and optimizer", world->rank);
+}
+
 int executor_open(struct executor **out, const struct transformer *model, const struct execute_options *options,
                   struct communicator *world, struct err *err) {
   struct executor *x = xcalloc(1, sizeof *x);
@@ -400,14 +428,21 @@ int executor_open(struct executor **out, const struct transformer *model, const 
   x->stands_in = stand_in_is(world);
   x->player = (struct player){.model = model, .options = &x->options, .device = world->device, .world = world};
   int rc = options->is_virtual ? virtual_open(&x->clock, world->rank, world->ranks, err)
-                               : x->actions->build(&x->player, err) ||
-                                     weights_allocate(&x->player.weights, world, options->zero, options->seed, err);
+                               : x->actions->build(&x->player, err);
+  if (rc == 0 && !options->is_virtual && weights_allocate(&x->player.weights, world, options->zero, err))
+    rc = weights_failed(world, err);
   if (rc) {
     executor_close(x);
     return -1;
   }
   *out = x;
   return 0;
+}
+
+int executor_start(struct executor *x, struct err *err) {
+  if (x->options.is_virtual || weights_start(&x->player.weights, x->options.seed, err) == 0)
+    return 0;
+  return weights_failed(x->player.world, err);
 }
 
 void executor_close(struct executor *x) {

@@ -36,7 +36,7 @@ static void lay_out_layer(struct player *p, struct activations *a) {
   a->act = take(p, s->rows, m->ffn);
 }
 
-static void lay_out(struct player *p) {
+void layout_1d(struct player *p) {
   const struct transformer *m = p->model;
   struct state_1d *s = state_1d(p);
   int64_t rows = s->rows;
@@ -112,7 +112,7 @@ static int upload_rows(struct player *p, struct err *err) {
   return rc ? -1 : 0;
 }
 
-int layout_1d_begin(struct player *p, struct err *err) {
+int layout_1d_measure(struct player *p, struct err *err) {
   const struct transformer *m = p->model;
   struct state_1d *s = state_1d(p);
   attention_1d_measure(p);
@@ -120,8 +120,9 @@ int layout_1d_begin(struct player *p, struct err *err) {
     return err_set(err, "%d ranks do not share the %lld heads and %lld key heads of model '%s' evenly: not played",
                    s->u, (long long)m->heads, (long long)m->kv_heads, m->name);
   s->first_recomputed = m->layers - p->mb->recompute_blocks[0];
-  return communicator_group(p->world, s->u, 1, &s->heads_group, err) || arena_fit(p, lay_out, err) ||
-                 upload_rows(p, err) || attention_1d_upload(p, err)
-             ? -1
-             : 0;
+  return communicator_group(p->world, s->u, 1, &s->heads_group, err);
+}
+
+int layout_1d_fill(struct player *p, struct err *err) {
+  return upload_rows(p, err) || attention_1d_upload(p, err) ? -1 : 0;
 }

@@ -188,7 +188,7 @@ static void lay_out_gradients(struct player *p) {
   s->dbatch_2 = take(p, batch, h);
 }
 
-static void lay_out(struct player *p) {
+void layout_2d(struct player *p) {
   const struct transformer *m = p->model;
   struct state_2d *s = state_2d(p);
   const int64_t attention_rows[MODULES] = {s->frame_rows, s->rows};
@@ -333,16 +333,22 @@ int layout_2d_captions(struct player *p, struct err *err) {
   return device_upload(p->device, s->caption.in, s->captions, (size_t)(s->text_rows * p->model->text_channels), err);
 }
 
-int layout_2d_begin(struct player *p, struct err *err) {
+int layout_2d_measure(struct player *p, struct err *err) {
   struct state_2d *s = state_2d(p);
+  (void)err;
   make_runs(p);
   make_sequences(p);
-  make_captions(p);
   for (int module = 0; module < MODULES; module++)
     s->kept[module] = p->model->layers - p->mb->recompute_blocks[module];
-  return arena_fit(p, lay_out, err) || upload_rows(p, err) || upload_patches(p, err) || upload_targets(p, err) ||
-                 upload_times(p, err) || sequences_upload(p, &s->self[SPATIAL], err) ||
-                 sequences_upload(p, &s->self[TEMPORAL], err) || sequences_upload(p, &s->cross, err)
+  return 0;
+}
+
+int layout_2d_fill(struct player *p, struct err *err) {
+  struct state_2d *s = state_2d(p);
+  make_captions(p);
+  return upload_rows(p, err) || upload_patches(p, err) || upload_targets(p, err) || upload_times(p, err) ||
+                 sequences_upload(p, &s->self[SPATIAL], err) || sequences_upload(p, &s->self[TEMPORAL], err) ||
+                 sequences_upload(p, &s->cross, err)
              ? -1
              : 0;
 }

@@ -15,16 +15,22 @@ void *arena_take(struct arena *a, size_t bytes) {
   return a->used <= a->capacity ? (char *)a->memory + at : NULL;
 }
 
+size_t arena_needs(struct player *p, void (*lay_out)(struct player *p)) {
+  p->arena.used = 0;
+  lay_out(p);
+  return p->arena.used;
+}
+
 int arena_fit(struct player *p, void (*lay_out)(struct player *p), struct err *err) {
   struct arena *a = &p->arena;
-  a->used = 0;
-  lay_out(p);
-  if (a->used <= a->capacity)
+  size_t needed = arena_needs(p, lay_out);
+  if (needed <= a->capacity)
     return 0;
-  size_t needed = a->used;
   a->capacity = 0;
   if (device_resize(p->device, &a->memory, needed, err))
-    return -1;
+    return err_prefix(err,
+                      "activations of %lld sample%s take %zu bytes beside %lld of weights, gradients and optimizer",
+                      (long long)p->mb->batch, p->mb->batch == 1 ? "" : "s", needed, (long long)p->weights.bytes);
   a->capacity = needed;
   a->used = 0;
   lay_out(p);

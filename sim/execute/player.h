@@ -8,7 +8,7 @@
 /* Device memory of one micro-batch: laid out twice by the same function, first to count, then to place. */
 struct arena {
   void *memory;
-  size_t capacity, used, peak;
+  size_t capacity, used;
 };
 /* The next `bytes`, aligned; NULL while counting (memory too small). */
 void *arena_take(struct arena *a, size_t bytes);
@@ -39,7 +39,10 @@ struct action {
 /* The actions of one kind of model. */
 struct model_actions {
   int (*build)(struct player *p, struct err *err); /* tensors; refuses what it cannot play */
-  int (*begin)(struct player *p, struct err *err); /* a micro-batch: memory, inputs */
+  /* A micro-batch begins with these: its sizes, for which no memory is needed; its memory; its inputs. */
+  int (*measure)(struct player *p, struct err *err);
+  void (*lay_out)(struct player *p); /* by arena_take */
+  int (*fill)(struct player *p, struct err *err);
   void (*release)(struct player *p);
   /* Ranges of weights.h: whose gradients grow at this place, until a post completes them (a held range's at the end
    * only); and which the next gather at this place makes whole. */
@@ -50,8 +53,10 @@ struct model_actions {
 
 extern const struct model_actions model_1d, model_2d;
 
-/* Lays a micro-batch out with `lay_out`, which calls arena_take; the arena grows where it must. */
+/* Lays a micro-batch out, as its model does; the arena grows where it must. */
 int arena_fit(struct player *p, void (*lay_out)(struct player *p), struct err *err);
+/* Bytes that arena_fit would need; afterwards the micro-batch has no memory. */
+size_t arena_needs(struct player *p, void (*lay_out)(struct player *p));
 
 /* Operators on the player's device. */
 int run_operator(struct player *p, struct operator_call call, struct err *err);

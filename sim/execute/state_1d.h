@@ -64,8 +64,10 @@ static inline int64_t qkv_width(const struct transformer *m) { return (m->heads 
 /* actions_1d.c */
 struct activations *activations_1d(const struct player *p); /* of the layer being played */
 
-/* layout_1d.c: memory and inputs of a micro-batch. */
-int layout_1d_begin(struct player *p, struct err *err);
+/* layout_1d.c: extents, memory and inputs of a micro-batch. */
+int layout_1d_measure(struct player *p, struct err *err);
+void layout_1d(struct player *p);
+int layout_1d_fill(struct player *p, struct err *err);
 
 /* attention_1d.c: memory, who attends to whom, and the actions. */
 void attention_1d_measure(struct player *p);

@@ -111,7 +111,9 @@ static inline struct norm plain_norm(const struct player *p) {
 }
 
 /* layout_2d.c: extents, memory and inputs of a micro-batch. */
-int layout_2d_begin(struct player *p, struct err *err);
+int layout_2d_measure(struct player *p, struct err *err);
+void layout_2d(struct player *p);
+int layout_2d_fill(struct player *p, struct err *err);
 int layout_2d_captions(struct player *p, struct err *err); /* from the host */
 void layout_2d_release(struct player *p);
 

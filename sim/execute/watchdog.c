@@ -5,13 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "sim/base/units.h"
+#include "sim/execute/launcher.h"
 
 #define POLL_NS 50000000
-/* Ranks that stand still together would all complain; the first ends them all. */
-#define RANK_DELAY_S 0.1
 
 struct watchdog {
   const struct executor *x;
@@ -20,6 +18,14 @@ struct watchdog {
   atomic_bool stop;
   pthread_t thread;
 };
+
+static void complain(const struct watchdog *w, struct execute_position at) {
+  fprintf(
+      stderr,
+      "dcpsim: execute: rank %d, iteration %lld, %s: not finished within %.6g s (--timeout-s): another rank ended or "
+      "an exchange hangs\n",
+      w->rank, (long long)at.iteration, at.op, w->timeout_s);
+}
 
 static void *watch(void *argument) {
   struct watchdog *w = argument;
@@ -31,14 +37,11 @@ static void *watch(void *argument) {
     struct execute_position at = executor_position(w->x);
     still_s = at.serial == serial ? still_s + s_from_ns(POLL_NS) : 0;
     serial = at.serial;
-    if (still_s < w->timeout_s + RANK_DELAY_S * w->rank || atomic_load(&w->stop))
+    if (still_s < w->timeout_s || atomic_load(&w->stop))
       continue;
-    fprintf(
-        stderr,
-        "dcpsim: execute: rank %d, iteration %lld, %s: not finished within %.6g s (--timeout-s): another rank ended or "
-        "an exchange hangs\n",
-        w->rank, (long long)at.iteration, at.op, w->timeout_s);
-    _exit(1);
+    if (launcher_speaks()) /* ranks that stand still together would all complain */
+      complain(w, at);
+    launcher_leave(1);
   }
   return NULL;
 }

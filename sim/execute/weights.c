@@ -157,7 +157,7 @@ static int allocate_whole(struct weights *w, struct err *err) {
   return 0;
 }
 
-int weights_allocate(struct weights *w, struct communicator *world, int zero, uint64_t seed, struct err *err) {
+int weights_allocate(struct weights *w, struct communicator *world, int zero, struct err *err) {
   const size_t fp32 = sizeof(float), element = element_bytes(world->device->kind->element);
   int64_t largest = 0;
   w->world = world;
@@ -174,6 +174,10 @@ int weights_allocate(struct weights *w, struct communicator *world, int zero, ui
     return -1;
   if (!w->shard_grad)
     w->shard_grad = w->grad;
+  return 0;
+}
+
+int weights_start(struct weights *w, uint64_t seed, struct err *err) {
   return fill(w, seed, err) || clear(w, w->m, w->n_state, err) || clear(w, w->v, w->n_state, err) ||
                  weights_clear(w, err)
              ? -1

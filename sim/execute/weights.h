@@ -46,10 +46,12 @@ struct weights {
   int64_t bytes;
 };
 
-/* Building: ranges, then tensors of the last range; then weights_allocate fills them from the seed and the names. */
+/* Building: ranges, then tensors of the last range; then weights_allocate; then
+ * weights_start fills them from the seed and the names, which takes its time where they are many. */
 int weights_add_range(struct weights *w, bool held);
 int weights_add(struct weights *w, int64_t n, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-int weights_allocate(struct weights *w, struct communicator *world, int zero, uint64_t seed, struct err *err);
+int weights_allocate(struct weights *w, struct communicator *world, int zero, struct err *err);
+int weights_start(struct weights *w, uint64_t seed, struct err *err);
 void weights_release(struct weights *w);
 
 /* Where a tensor's elements and gradient are, which must be whole. */

@@ -393,9 +393,51 @@ struct record {
   struct picture p;
 };
 
-static int record_read(struct record *r, const char *path, struct err *err) {
-  if (timeline_read(&r->t, path, err) < 0)
+#define RANK "{rank}"
+
+/* `path` with the number for {rank}; the caller frees it. */
+static char *path_of_rank(const char *path, int rank) {
+  const char *at = strstr(path, RANK);
+  char *out = xmalloc(strlen(path) + 16);
+  if (at)
+    sprintf(out, "%.*s%d%s", (int)(at - path), path, rank, at + strlen(RANK));
+  else
+    strcpy(out, path);
+  return out;
+}
+
+/* Adds the groups that `rank` is the first of: the others of a group have the same to say. */
+static int add_rank(struct timeline *to, const char *path, int rank, struct err *err) {
+  struct timeline t;
+  char *file = path_of_rank(path, rank);
+  int rc = timeline_read(&t, file, err) < 0 ? -1 : 0;
+  free(file);
+  if (rc)
     return -1;
+  for (size_t i = 0; i < t.n; i++)
+    if (t.spans[i].first_rank == rank) {
+      t.spans[i].name = ""; /* is not drawn, and goes with its own timeline */
+      timeline_add(to, t.spans[i]);
+    }
+  timeline_release(&t);
+  return 0;
+}
+
+/* One file, or with {rank} in its name those of a run's ranks. */
+static int record_read(struct record *r, const char *path, struct err *err) {
+  char *first = path_of_rank(path, 0);
+  int rc = timeline_read(&r->t, first, err) < 0 ? -1 : 0;
+  free(first);
+  if (rc)
+    return -1;
+  choose_window(&r->p, &r->t);
+  if (!strstr(path, RANK))
+    return 0;
+  int ranks = r->p.ranks;
+  for (int rank = 1; rank < ranks; rank++)
+    if (add_rank(&r->t, path, rank, err))
+      return -1;
+  r->p = (struct picture){0};
   choose_window(&r->p, &r->t);
   return 0;
 }
@@ -475,7 +517,9 @@ static int draw(const struct plot_input *in, struct gnuplot *g, struct err *err)
 const struct plot plot_timeline = {
     .name = "timeline",
     .help = "what every group of ranks does over time, first iterations",
-    .input = "a timeline of simulate or execute --timeline FILE; of two, such as both, the second below the first",
+    .input = "a timeline of simulate or execute --timeline FILE ({rank} in its name: all ranks' of execute); of two, "
+             "such as "
+             "both, the second below the first",
     .takes = PLOT_TWO,
     .draw = draw,
 };

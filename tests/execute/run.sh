@@ -1,37 +1,8 @@
 #!/bin/sh
 # run.sh: plays schedules of every policy on 2 and 4 ranks of the CPU device and checks the arithmetic against one rank
-# alone; the virtual device against the prediction; and what happens when ranks fail. DCPSIM = the program.
+# alone; and the virtual device against the prediction. DCPSIM = the program.
 set -u
-dcpsim=${DCPSIM:-$PWD/build/release/dcpsim}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-failed=0
-if ! command -v mpirun >/dev/null 2>&1; then
-  echo "skipped: no mpirun"
-  exit 0
-fi
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
-
-fail() {
-  echo "FAIL: $*"
-  failed=1
-}
-
-# on RANKS ARGUMENTS...: execute; its output in $work/out, its exit code in $code
-on() {
-  ranks=$1
-  shift
-  timeout 120 mpirun -np "$ranks" --oversubscribe --mca mpi_yield_when_idle 1 "$dcpsim" execute "$@" >"$work/out" 2>&1
-  code=$?
-}
-
-# schedules RANKS ARGUMENTS...: $work/POLICY.jsonl of a short trace, on one node
-schedules() {
-  ranks=$1
-  shift
-  "$dcpsim" simulate --trace "$work/$trace" --cluster "h200_${ranks}x1" --draws 0 --batch 4 \
-    --schedule "$work/{policy}.jsonl" "$@" >"$work/out" 2>&1 || fail "simulate $*: $(tail -n 1 "$work/out")"
-}
+. "$(dirname "$0")/ranks.inc"
 
 # verify NAME RANKS POLICY...: plays the schedules of these policies with --verify
 verify() {
@@ -46,16 +17,6 @@ verify() {
       fail "$name, $ranks ranks, $policy: exit $code: $(grep dcpsim "$work/out" | head -n 1)"
     fi
   done
-}
-
-# says WORDS WHAT: the last run failed with a line that has all of these words (separated by |)
-says() {
-  [ "$code" -ne 0 ] || fail "$2: accepted"
-  [ "$code" -ne 124 ] || fail "$2: did not end"
-  for word in $(printf '%s' "$1" | tr '|' '\n'); do
-    grep '^dcpsim: ' "$work/out" | grep -q -- "$word" || fail "$2: no '$word' in: $(grep '^dcpsim: ' "$work/out")"
-  done
-  [ "$(grep -c '^dcpsim: ' "$work/out")" -eq 1 ] || fail "$2: not one message: $(grep '^dcpsim: ' "$work/out")"
 }
 
 trace=lengths.txt
@@ -188,34 +149,4 @@ sys.exit(mean > 0.02)
 PY
 done
 
-# ---- what cannot be played, and what fails on the way ----
-on 1 "$work/dcp.jsonl" --device virtual
-says '2|ranks|mpirun' 'too few processes'
-on 2 "$work/none.jsonl" --device cpu
-says 'none.jsonl' 'no such schedule'
-on 2 "$work/dcp.jsonl" --device abacus
-says 'abacus|cpu' 'unknown device'
-
-schedules 2 --model tiny-1d --policy static
-on 2 "$work/static.jsonl" --device cpu --optimizer sgd --learning-rate 1e20
-says 'rank|iteration|number' 'a loss that is not a number'
-
-# A rank that hangs, and one that is killed: all end within seconds.
-"$dcpsim" simulate --trace wikipedia --model gpt-1.2b --cluster h200_2x1 --policy packed --steps 20 --draws 0 --tokens-per-step 50000 \
-  --max-length 8192 --overlong drop --pack-tokens 20000 --sp 2 --schedule "$work/long.jsonl" >"$work/out" 2>&1 ||
-  fail "simulate: $(tail -n 1 "$work/out")"
-for signal in STOP KILL; do
-  on 2 "$work/long.jsonl" --device virtual --timeout-s 1 --csv "$work/rows.csv" &
-  sleep 4
-  victim=$(pgrep -f "$work/long.jsonl --device virtual" -n)
-  kill -s "$signal" "$victim" 2>/dev/null || fail "no process to signal"
-  begun=$(date +%s)
-  wait
-  [ $(($(date +%s) - begun)) -le 8 ] || fail "$signal: took $(($(date +%s) - begun)) s to end"
-  code=1
-  if [ "$signal" = STOP ]; then
-    says 'rank|iteration|timeout' 'a rank that hangs'
-  fi
-  [ "$(wc -l <"$work/rows.csv")" -ge 2 ] || fail "$signal: no rows of finished iterations"
-done
 [ "$failed" -eq 0 ]

@@ -1,5 +1,6 @@
 /* Loaded with LD_PRELOAD, makes one call fail in a program: the FAULT_AT-th, counted from 1, of the kind FAULT:
  *   memory  malloc, calloc, realloc: NULL, ENOMEM
+ *   device  aligned_alloc, which gives the CPU device its memory: NULL, ENOMEM
  *   file    open, fopen, fdopen, close, fclose, fflush, fsync, rename, write, ftruncate, mkdir: ENOSPC; and what a
  *           full disk does to a write: half of it, the next nothing
  * FAULT_AT=0 fails none. FAULT_LOG=FILE: appends how many there were. */
@@ -15,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum kind { NONE, MEMORY, FILES };
+enum kind { NONE, MEMORY, DEVICE, FILES };
 static atomic_long calls;
 static long fault_at;
 static enum kind kind; /* NONE until the libraries have been loaded */
@@ -28,17 +29,22 @@ static bool fails(enum kind of) { return kind == of && atomic_fetch_add(&calls, 
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t count, size_t bytes);
 void *__libc_realloc(void *p, size_t bytes);
+void *__libc_memalign(size_t alignment, size_t bytes);
 
-static bool no_memory(void) {
-  if (!fails(MEMORY))
+static bool no_memory(enum kind of) {
+  if (!fails(of))
     return false;
   errno = ENOMEM;
   return true;
 }
 
-void *malloc(size_t bytes) { return no_memory() ? NULL : __libc_malloc(bytes); }
-void *calloc(size_t count, size_t bytes) { return no_memory() ? NULL : __libc_calloc(count, bytes); }
-void *realloc(void *p, size_t bytes) { return no_memory() ? NULL : __libc_realloc(p, bytes); }
+void *malloc(size_t bytes) { return no_memory(MEMORY) ? NULL : __libc_malloc(bytes); }
+void *calloc(size_t count, size_t bytes) { return no_memory(MEMORY) ? NULL : __libc_calloc(count, bytes); }
+void *realloc(void *p, size_t bytes) { return no_memory(MEMORY) ? NULL : __libc_realloc(p, bytes); }
+
+void *aligned_alloc(size_t alignment, size_t bytes) {
+  return no_memory(DEVICE) ? NULL : __libc_memalign(alignment, bytes);
+}
 
 /* ---- Files ---- */
 
@@ -98,7 +104,7 @@ ssize_t write(int fd, const void *bytes, size_t n) {
 __attribute__((constructor)) static void begin(void) {
   const char *name = getenv("FAULT"), *at = getenv("FAULT_AT");
   fault_at = at ? strtol(at, NULL, 10) : 0;
-  kind = !name ? NONE : strcmp(name, "memory") == 0 ? MEMORY : FILES;
+  kind = !name ? NONE : strcmp(name, "memory") == 0 ? MEMORY : strcmp(name, "device") == 0 ? DEVICE : FILES;
 }
 
 __attribute__((destructor)) static void end(void) {

@@ -52,6 +52,7 @@ static void open_way(struct run *r, const char *model, struct sample sample, str
     cr_assert_eq(communicator_open(&r->world, "self", r->device, &err), 0, "%s", err.msg);
   struct execute_options options = {.optimizer = OPTIMIZER_ADAMW, .learning_rate = RATE, .zero = way.zero};
   cr_assert_eq(executor_open(&r->executor, &r->model, &options, r->world, &err), 0, "%s", err.msg);
+  cr_assert_eq(executor_start(r->executor, &err), 0, "%s", err.msg);
   struct microbatch shape = {.batch = 1, .packed = &r->sample};
   lower_micro_batch(&r->program, &r->system, 1, &shape);
   lower_step_tail(&r->tail, &r->system);

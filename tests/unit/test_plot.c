@@ -160,6 +160,44 @@ Test(plot, timeline_of_many_spans) {
   timeline_release(&t);
 }
 
+/* What rank `rank` of four wrote: 0 and 1 run by themselves, 2 and 3 as a group; then all reduce. */
+static void write_rank(int rank) {
+  struct timeline t = {.policy = "dcp", .run = "x"};
+  char path[32];
+  snprintf(path, sizeof path, "%d.json", rank);
+  timeline_add(&t, (struct timeline_span){0, 9000, "op", TIMELINE_COMPUTE, TIMELINE_CAT_COMPUTE, 0,
+                                          rank == 3 ? 2 : rank, rank < 2 ? 1 : 2, 0});
+  timeline_add(&t, (struct timeline_span){9000, 9900, "norm", TIMELINE_SYNC, TIMELINE_CAT_GRAD_SYNC, 0, 0, 4, -1});
+  cr_assert_eq(timeline_write(&t, path, NULL), 0);
+  timeline_release(&t);
+}
+
+static int count(const char *text, const char *word) {
+  int n = 0;
+  for (; (text = strstr(text, word)); text++)
+    n++;
+  return n;
+}
+
+Test(plot, timeline_of_all_ranks) {
+  struct plot_input in = {.path = "{rank}.json"};
+  struct err err = {0};
+  for (int rank = 0; rank < 4; rank++)
+    write_rank(rank);
+  draw("timeline", &in);
+  char *text = read_out();
+  expect_xml(text);
+  cr_expect(count(text, ">SP 2<") > 0 && count(text, ">SP 1<") == 2 * count(text, ">SP 2<")); /* boxed: written twice */
+  free(text);
+  unlink(out_path);
+  unlink("2.json");
+  cr_expect_eq(plot_draw(plot_find("timeline", NULL), &in, out_path, &err), -1);
+  cr_expect(strstr(err.msg, "2.json"), "%s", err.msg);
+  unlink("0.json");
+  unlink("1.json");
+  unlink("3.json");
+}
+
 Test(plot, png_and_pdf) {
   struct err err = {0};
   struct plot_input in = {.path = in_path};
