@@ -105,7 +105,7 @@ judge() {
     ! grep -v -x -F -f usual/sums sums >/dev/null || good=
     [ -z "$(find "$2/run" -name '.dcpsim*')" ] || good=
   elif [ -f "$2/run/table.csv" ]; then # a sweep goes on; points that could not read a file have it in their rows
-    sed -i '/No space left\|Input\/output error\|Interrupted/d' "$2/run/table.csv"
+    sed -i '/No space left\|Cannot allocate\|Input\/output error\|Interrupted/d' "$2/run/table.csv"
     (cd "$2/run" && sweep >/dev/null 2>&1 && sort table.csv) >sorted
     sort swept/table.csv | cmp -s - sorted || good=
   fi
