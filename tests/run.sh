@@ -1,6 +1,6 @@
 #!/bin/sh
-# run.sh: installs what is missing, builds four times (gcc, clang, clang without optimisation, gcc with sanitizers) and runs every test that needs no
-# GPU. One line per step; logs in build/logs. Last line: 'N passed, N failed'; exit 1 if any failed.
+# run.sh: installs what is missing, builds four times (gcc, clang, clang without optimisation, gcc with sanitizers) and runs
+# every test that needs no GPU. One line per step; logs in build/logs. Last line: 'N passed, N failed'; exit 1 if any failed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 . tests/packages.sh
