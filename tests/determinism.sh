@@ -7,12 +7,18 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0
 [ $# -ge 1 ] || { echo "usage: determinism.sh PROGRAM..."; exit 2; }
+for program; do
+  case $program in /*) ;; *) program=$PWD/$program ;; esac
+  shift
+  set -- "$@" "$program"
+done
 first=$1
 runs=0
+cd "$work" || exit 1 # results hold the names of their inputs
 export ASAN_OPTIONS=detect_leaks=0 # MPI's own; the other tests look for ours
 
-"$first" trace generate lognormal:mean=1500,sigma=1.3,max=60000 -n 1500 -o "$work/text.txt" --seed 3 || exit 1
-"$first" trace generate zipf_video:offset=5,size=60,image_frac=2 -n 100 -o "$work/video.csv" || exit 1
+"$first" trace generate lognormal:mean=1500,sigma=1.3,max=60000 -n 1500 -o text.txt --seed 3 || exit 1
+"$first" trace generate zipf_video:offset=5,size=60,image_frac=2 -n 100 -o video.csv || exit 1
 all=static,bucket,packed,dcp_rebalance,dcp_inter,dcp
 
 # run LABEL PROGRAM ARGUMENTS...: what the program prints, but plan_time_s, into $work/LABEL.
@@ -99,11 +105,11 @@ sweep() {
 has_mpi() { command -v mpirun >/dev/null 2>&1 && ldd "$1" | grep -q libmpi; }
 
 programs=$*
-text="--trace $work/text.txt --model llama2-7b --cluster h200_8x2"
-video="--trace $work/video.csv --model tiny-2d --cluster h200_4x2"
+text="--trace text.txt --model llama2-7b --cluster h200_8x2"
+video="--trace video.csv --model tiny-2d --cluster h200_4x2"
 # shellcheck disable=SC2086
 {
-  compare 'trace info' trace info "$work/text.txt" --json
+  compare 'trace info' trace info text.txt --json
   compare 'simulate' simulate $text --policy $all --json
   compare 'simulate, capped steps' simulate $text --policy $all --json --tokens-per-step 200000 --seeds 2
   compare 'simulate, faults' simulate $text --policy bucket,dcp --json --jitter 0.1 --straggler 3:1.5 --steps 20
@@ -116,11 +122,10 @@ video="--trace $work/video.csv --model tiny-2d --cluster h200_4x2"
 }
 cat >"$work/sweep.json" <<END
 {"schema": "dcpsim.sweep/1",
- "base": {"trace": "$work/text.txt", "model": "llama2-7b", "cluster": "h200_8x2", "steps": 5, "policy": "bucket,dcp"},
+ "base": {"trace": "text.txt", "model": "llama2-7b", "cluster": "h200_8x2", "steps": 5, "policy": "bucket,dcp"},
  "grid": {"max_length": {"from": 4096, "to": 16384, "factor": 2}, "seed": [0, 1], "memory_cap_frac": [0.7, 0.1]}}
 END
 sweep "$work/sweep.json"
-# The folder of the inputs is a random name, which results hold.
-hash=$(sed "s:$work:WORK:g" "$work/everything" | sha256sum | cut -c 1-16)
+hash=$(sha256sum <"$work/everything" | cut -c 1-16)
 [ "$failed" -ne 0 ] || echo "$# programs, $runs runs (1 to 3 threads, 1 to 4 ranks): one hash $hash"
 exit "$failed"
