@@ -53,10 +53,10 @@ LIBRARIES = {
 
 SYSTEM = set("""assert complex ctype errno fenv float inttypes iso646 limits locale math setjmp signal stdalign stdarg
 stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string tgmath threads time uchar wchar wctype
-byteswap dirent dlfcn endian execinfo fcntl fnmatch getopt glob libgen malloc netdb omp poll pthread pwd sched semaphore
-spawn strings termios ucontext unistd immintrin x86intrin cpuid
-arpa/inet netinet/in sys/file sys/ioctl sys/mman sys/random sys/resource sys/select sys/socket sys/stat sys/sysinfo
-sys/time sys/types sys/uio sys/un sys/utsname sys/wait sanitizer/lsan_interface sanitizer/asan_interface
+byteswap dirent dlfcn endian execinfo fcntl fnmatch ftw getopt glob libgen link malloc netdb omp poll pthread pwd
+sched semaphore spawn strings termios ucontext unistd immintrin x86intrin cpuid
+arpa/inet linux/filter linux/seccomp netinet/in sys/file sys/ioctl sys/mman sys/prctl sys/random sys/resource
+sys/select sys/socket sys/stat sys/syscall sys/sysinfo sys/time sys/types sys/uio sys/un sys/utsname sys/wait sanitizer/lsan_interface sanitizer/asan_interface
 functional type_traits vector""".split())
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')

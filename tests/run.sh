@@ -1,6 +1,6 @@
 #!/bin/sh
-# run.sh: installs what is missing, builds three times (gcc, clang, gcc with sanitizers) and runs every test that needs no
-# GPU. One line per step; logs in build/logs. Last line: 'N passed, N failed'; exit 1 if any failed.
+# run.sh: installs what is missing, builds four times (gcc, clang, clang without optimisation, gcc with sanitizers) and runs
+# every test that needs no GPU. One line per step; logs in build/logs. Last line: 'N passed, N failed'; exit 1 if any failed.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 . tests/packages.sh
@@ -123,6 +123,7 @@ step 'build: gcc, release' build release -DCMAKE_C_COMPILER=gcc -DCMAKE_BUILD_TY
 step 'build: clang, release' build clang -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Release -DDCPSIM_CUDA=OFF
 step 'build: gcc, debug, sanitizers' build asan -DCMAKE_C_COMPILER=gcc -DCMAKE_BUILD_TYPE=Debug \
   -DDCPSIM_SANITIZE=address,undefined -DDCPSIM_CUDA=OFF
+step 'build: clang, debug' build debug -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug -DDCPSIM_CUDA=OFF -DBUILD_TESTING=OFF
 criterion_all release
 criterion_all asan
 scripts cli
@@ -134,8 +135,8 @@ scripts cuda
 scripts install
 scripts tsan
 if [ -f tests/determinism.sh ]; then
-  step 'determinism: gcc, clang, debug' timeout 600 sh tests/determinism.sh "$PWD/build/release/dcpsim" \
-    "$PWD/build/clang/dcpsim" "$PWD/build/asan/dcpsim"
+  step 'determinism: gcc, clang, debug, sanitizers' timeout 900 sh tests/determinism.sh "$PWD/build/release/dcpsim" \
+    "$PWD/build/clang/dcpsim" "$PWD/build/debug/dcpsim" "$PWD/build/asan/dcpsim"
 fi
 step 'fuzz targets, 2 s each' timeout 900 sh tests/fuzz/run.sh 2
 step 'experiments, short, against their results.csv' env DCPSIM="$PWD/build/release/dcpsim" timeout 900 sh tests/experiments.sh

@@ -27,15 +27,16 @@ static int open_file(struct trace_source *src, const char *path, bool *missing, 
   return 0;
 }
 
+/* Fills the buffer, for a pipe may hand out less than a codec is known by. */
 static int read_raw(struct trace_source *src, struct err *err) {
   ssize_t got;
-  do
-    got = read(src->fd, src->raw, RAW_BYTES);
-  while (got < 0 && errno == EINTR);
-  if (got < 0)
-    return err_set(err, "trace '%s': read error: %s", src->path, strerror(errno));
-  src->raw_pos = 0;
-  src->raw_len = (size_t)got;
+  src->raw_pos = src->raw_len = 0;
+  do {
+    got = read(src->fd, src->raw + src->raw_len, RAW_BYTES - src->raw_len);
+    if (got < 0 && errno != EINTR)
+      return err_set(err, "trace '%s': read error: %s", src->path, strerror(errno));
+    src->raw_len += got > 0 ? (size_t)got : 0;
+  } while (got != 0 && src->raw_len < RAW_BYTES);
   src->raw_eof = got == 0;
   return 0;
 }

@@ -26,8 +26,9 @@ struct executor {
   int32_t first_rank, sp, micro_batch; /* for spans */
   int64_t played;                      /* ops of this micro-batch */
   int64_t posted, joined;              /* stands_in: gradients ready, collectives waited for */
-  volatile int64_t serial;
-  const char *volatile op;
+  /* What a watchdog's thread reads: executor_position. */
+  _Atomic int64_t iteration, serial;
+  _Atomic(const char *) op;
 };
 
 /* ---- measuring ---- */
@@ -397,6 +398,7 @@ int executor_step(struct executor *x, const struct execute_step *step, struct ti
                   struct execute_result *result, struct err *err) {
   *result = (struct execute_result){0};
   x->in = step;
+  x->iteration = step->iteration;
   x->timeline = timeline;
   x->player.loss = 0;
   x->posted = x->joined = 0;
@@ -466,7 +468,8 @@ const struct execute_op *executor_ops(const struct executor *x, int *n) {
 }
 
 struct execute_position executor_position(const struct executor *x) {
-  return (struct execute_position){x->in ? x->in->iteration : 0, x->serial, x->op ? x->op : "start"};
+  const char *op = x->op;
+  return (struct execute_position){x->iteration, x->serial, op ? op : "start"};
 }
 
 int64_t executor_peak_bytes(const struct executor *x) {

@@ -197,6 +197,18 @@ static void close_if(FILE *f) {
     fclose(f);
 }
 
+/* gnuplot does not notice a full disk. What SVG, PNG and PDF end in. */
+static bool is_whole(FILE *picture) {
+  static const char *const ends[] = {"</svg>\n", "IEND\xae\x42\x60\x82", "%%EOF\n"};
+  char tail[32];
+  if (fseek(picture, -(long)sizeof tail, SEEK_END) != 0 || fread(tail, 1, sizeof tail, picture) != sizeof tail)
+    return false;
+  for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+    if (memmem(tail, sizeof tail, ends[i], strlen(ends[i])))
+      return true;
+  return false;
+}
+
 /* Copies the picture; gnuplot does not write to `out` itself, so that write errors are seen here. */
 static int copy_picture(FILE *picture, FILE *out, struct err *err) {
   char buf[1 << 14];
@@ -207,7 +219,12 @@ static int copy_picture(FILE *picture, FILE *out, struct err *err) {
     if (fwrite(buf, 1, n, out) != n)
       return err_set(err, "cannot write the picture: %s", strerror(errno));
   }
-  return total > 0 ? 0 : err_set(err, "gnuplot made no picture");
+  if (ferror(picture))
+    return err_set(err, "cannot read the picture that gnuplot made: %s", strerror(errno));
+  if (total == 0)
+    return err_set(err, "gnuplot made no picture");
+  return is_whole(picture) ? 0
+                           : err_set(err, "gnuplot made an incomplete picture; is the disk of temporary files full?");
 }
 
 int gnuplot_run(struct gnuplot *g, FILE *out, struct err *err) {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "sim/base/units.h"
+#include "sim/report/gnuplot.h"
 
 const char *fuzz_file(const uint8_t *data, size_t size) {
   static int fd = -1;
@@ -30,4 +31,13 @@ char *fuzz_text(const uint8_t *data, size_t size) {
 void fuzz_check(int status, const struct err *err) {
   ASSERT(err->set == (status < 0));
   ASSERT(!err->set || (err->msg[0] && !strchr(err->msg, '\n')));
+}
+
+/* In the place of gnuplot_run where CMakeLists.txt says so. */
+int __wrap_gnuplot_run(struct gnuplot *g, FILE *out, struct err *err);
+int __wrap_gnuplot_run(struct gnuplot *g, FILE *out, struct err *err) {
+  (void)g;
+  (void)err;
+  fputs("<svg><desc></desc><g id=\"a\"></g></svg>", out);
+  return 0;
 }

@@ -1,4 +1,6 @@
-/* Tables of sweeps: continued by a sweep of one specification, and drawn. */
+/* Tables of sweeps: continued by a sweep of one specification (corpus/sweep_table/own is its table, of one version of
+ * dcpsim), drawn, and made into a page. */
+#include "sim/report/page.h"
 #include "sim/report/plot_kinds.h"
 #include "sim/report/sweep_view.h"
 #include "sim/sweep/sweep_table.h"
@@ -27,6 +29,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   draw(&plot_sweep_curves, path);
   draw(&plot_sweep_heatmap, path);
   draw(&plot_imbalance_gpus, path);
+  fuzz_check(page_write(&path, 1, "/dev/null", &err), &err);
+  err = (struct err){0};
   int status = sweep_table_open(&table, path, &spec, &err);
   fuzz_check(status, &err);
   if (status)

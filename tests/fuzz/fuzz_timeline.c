@@ -4,7 +4,8 @@
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  struct plot_input in = {.path = fuzz_file(data, size)};
+  const char *path = fuzz_file(data, size), *twice[] = {path, path};
+  struct plot_input in = {.path = path, .paths = twice, .n_paths = 1 + (int)(size % 2)};
   struct timeline t;
   struct gnuplot g;
   struct err err = {0};

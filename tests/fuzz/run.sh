@@ -1,13 +1,20 @@
 #!/bin/sh
-# run.sh [SECONDS [TARGET...]]: feeds the readers of every kind of input with damaged files, SECONDS (2) for each target
-# (all: tests/fuzz/fuzz_TARGET.c), after the files of corpus/TARGET and regressions/TARGET. A day on two targets:
-#   sh tests/fuzz/run.sh 43200 trace schedule
+# run.sh [MINUTES [TARGET...]]: feeds the readers of every kind of input with damaged files, MINUTES (2 seconds; 0.5 is half
+# a minute) for each target (all: tests/fuzz/fuzz_TARGET.c), after the files of corpus/TARGET and regressions/TARGET. A day
+# on two targets:
+#   sh tests/fuzz/run.sh 720 trace schedule
+# COVERAGE=1: then which lines of the readers all files reach that were kept or found (needs llvm-profdata and llvm-cov;
+# Debian: llvm-14); the functions that none reaches are in build/fuzz/coverage/TARGET.
 # Needs clang with libFuzzer; without it the files are replayed through a plain main, built with gcc's
 # sanitizers. What is found lies in build/fuzz/found/TARGET-...; a fault that was mended goes to regressions/TARGET.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-seconds=${1:-2}
-[ $# -eq 0 ] || shift
+seconds=2
+if [ $# -gt 0 ]; then
+  seconds=$(awk -v minutes="$1" 'BEGIN { if (minutes !~ /^([0-9]+\.?[0-9]*|\.[0-9]+)$/) exit 1; printf "%.0f", minutes * 60 }') ||
+    { echo "usage: run.sh [MINUTES [TARGET...]]: '$1' is no number of minutes"; exit 2; }
+  shift
+fi
 [ $# -gt 0 ] || set -- $(ls tests/fuzz/fuzz_*.c | sed 's/.*fuzz_//; s/\.c$//')
 export ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 LC_ALL=C
 
@@ -47,7 +54,7 @@ for target in "$@"; do
     failed=1
   elif [ "$seconds" -gt 0 ]; then
     # shellcheck disable=SC2086
-    "$folder/fuzz/fuzz_$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2500 -max_len=8192 \
+    "$folder/fuzz/fuzz_$target" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=2500 -max_len=16384 \
       -artifact_prefix="build/fuzz/found/$target-" "$grown" $kept >"$log" 2>&1 </dev/null
     status=$?
     printf '%-12s %s\n' "$target" "$(awk '/cov:/ { cov = $4; ft = $6 } /^Done/ { runs = $2 }
@@ -57,4 +64,5 @@ for target in "$@"; do
     echo "$target: $(find $kept -type f | wc -l) files"
   fi
 done
+[ -z "${COVERAGE:-}" ] || sh tests/fuzz/coverage.sh "$@" || failed=1
 exit "$failed"

@@ -124,7 +124,8 @@ Test(check, groups_at_once) {
                           "all_to_all,bf16,4,4,67108864,8,1\n",
                           &error),
                0, "%s", error.msg);
-  const double one = row_predict_s(&of_narrow, &rows, 0, &why_not), eight = row_predict_s(&of_narrow, &rows, 1, &why_not);
+  const double one = row_predict_s(&of_narrow, &rows, 0, &why_not),
+               eight = row_predict_s(&of_narrow, &rows, 1, &why_not);
   /* What each group needs of the core: 8 of them fill it for as long as all bytes take. */
   const double core_s = 8 * 4 * 0.75 * 67108864 * 4 / (32 * narrow.nic_bytes_per_s);
   cr_expect(one >= alone && fabs(eight / core_s - 1) < 1e-9, "%g %g %g", one, eight, core_s);
