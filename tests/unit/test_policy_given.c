@@ -152,7 +152,7 @@ static char *equal_batches(int batches, int n, int length) {
 Test(policy_given, equal_batches_are_statics) {
   for (int batches = 32; batches <= 35; batches += 3)
     for (int sp = 1; sp <= 8; sp *= 2) {
-      char *text = equal_batches(batches, 4, 2000), number[8];
+      char *text = equal_batches(batches, 4, 2000), number[12];
       struct experiment x;
       struct policy_result results[2];
       struct err err = {.set = false};
