@@ -66,8 +66,8 @@ struct execute_options {
   uint64_t seed;
   enum optimizer_kind optimizer;
   int zero;             /* 0..3 */
-  int shard_ranks;      /* what is sharded is over aligned blocks of so many ranks, and summed across; divides the
-                         * number of ranks; 0: over all */
+  int shard_ranks;      /* aligned blocks of so many ranks share a copy of what zero shards; divides the number of
+                         * ranks; 0: all share one */
   double learning_rate; /* 0: gradients are computed and nothing is updated */
 };
 

@@ -249,7 +249,7 @@ Test(execute, shards_within_a_node_are_longer) {
   m.layers = 8;
   for (int zero = 0; zero <= 3; zero++) {
     int64_t more = peak_bytes("tiny-1d", sample, zero, 4) - peak_bytes("tiny-1d", sample, zero, 0);
-    int64_t shard = transformer_params(&m) / 8 * fp32; /* also what else may be sharded: zero 1, 2 send one range's */
+    int64_t shard = transformer_params(&m) / 8 * fp32; /* zero 1, 2: besides, a longer part of one layer to send */
     cr_expect(more >= arrays[zero] * shard * 99 / 100 && more <= arrays[zero] * shard * 105 / 100,
               "zero %d: %lld bytes more, not %lld", zero, (long long)more, (long long)(arrays[zero] * shard));
   }
