@@ -342,6 +342,7 @@ static int open_all(struct execution *x, struct err *err) {
                    r->schedule, h->framework);
   struct execute_options options = r->options;
   options.zero = h->zero;
+  options.shard_ranks = h->shard_node ? h->gpus_per_node : 0;
   if (executor_open(&x->executor, &x->plan.model, &options, x->world, err) || check_memory(x, err) ||
       executor_start(x->executor, err) || open_single(x, err) || meet(x, err) || open_csv(x, err))
     return -1;

@@ -4,7 +4,8 @@
  * The program says what is done and in which order; what an operation does is looked up by its name (actions_1d.c,
  * actions_2d.c). Zero 0 to 2: all ranks hold the whole model (summed gradients and optimizer state are sharded from 1
  * on). Zero 3: each holds its shards, and gathers what the program gathers, where it says so; ranks meet there in every
- * micro-batch, so one that has fewer than others joins in theirs.
+ * micro-batch, so one that has fewer than others joins in theirs. Sharded within a node: every node has all shards, and
+ * a reduction scatters within each, then sums across them.
  * Every rank of a group gets ceil(tokens / sp) rows; rows beyond the tokens are dummies without target. Tokens, targets
  * and weights come from the seed and the sample's id, so any schedule of the same samples trains on the same data. */
 #ifndef SIM_EXECUTE_EXECUTE_H
@@ -65,6 +66,8 @@ struct execute_options {
   uint64_t seed;
   enum optimizer_kind optimizer;
   int zero;             /* 0..3 */
+  int shard_ranks;      /* aligned blocks of so many ranks share a copy of what zero shards; divides the number of
+                         * ranks; 0: all share one */
   double learning_rate; /* 0: gradients are computed and nothing is updated */
 };
 

@@ -431,7 +431,7 @@ int executor_open(struct executor **out, const struct transformer *model, const 
   x->player = (struct player){.model = model, .options = &x->options, .device = world->device, .world = world};
   int rc = options->is_virtual ? virtual_open(&x->clock, world->rank, world->ranks, err)
                                : x->actions->build(&x->player, err);
-  if (rc == 0 && !options->is_virtual && weights_allocate(&x->player.weights, world, options->zero, err))
+  if (rc == 0 && !options->is_virtual && weights_allocate(&x->player.weights, world, options, err))
     rc = weights_failed(world, err);
   if (rc) {
     executor_close(x);
@@ -491,7 +491,7 @@ static int gather_fp32(struct executor *x, int i, const void *state, float *out,
   const struct range *r = &w->ranges[t->range];
   int64_t first = t->offset - r->offset;
   void *all = NULL;
-  if (w->shards == 1)
+  if (w->sharding.shards->ranks == 1)
     return device_copy(w->device, out, (const float *)state + r->state_offset + first, (size_t)t->n * sizeof *out, err);
   struct communicator_call call = {.op = COMMUNICATOR_ALL_GATHER,
                                    .element = ELEMENT_FP32,
@@ -500,7 +500,7 @@ static int gather_fp32(struct executor *x, int i, const void *state, float *out,
   int rc = device_resize(w->device, &all, (size_t)r->n * sizeof *out, err);
   call.recv = all;
   if (rc == 0)
-    rc = communicator_run(w->world, &call, err) ||
+    rc = communicator_run(w->sharding.shards, &call, err) ||
          device_copy(w->device, out, (const float *)all + first, (size_t)t->n * sizeof *out, err);
   device_resize(w->device, &all, 0, NULL);
   return rc ? -1 : 0;

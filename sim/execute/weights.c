@@ -32,14 +32,14 @@ int weights_add(struct weights *w, int64_t n, const char *fmt, ...) {
 
 /* Ranges padded to equal shards, one after another; tensors move along. */
 static void place(struct weights *w) {
-  int64_t at = 0, unit = (int64_t)w->shards * ALIGN;
+  int64_t at = 0, shards = w->sharding.shards->ranks, unit = shards * ALIGN;
   for (size_t i = 0, t = 0; i < w->n_ranges; i++) {
     struct range *r = &w->ranges[i];
     for (; t < w->n_tensors && w->tensors[t].range == (int)i; t++)
       w->tensors[t].offset += at - r->offset;
     r->offset = at;
     r->n = ceil_div(r->n, unit) * unit;
-    r->shard = r->n / w->shards;
+    r->shard = r->n / shards;
     r->state_offset = w->n_state;
     at += r->n;
     w->n_state += r->shard;
@@ -61,7 +61,7 @@ static void *element_of(const struct weights *w, void *elements, int64_t i) {
   return (char *)elements + (size_t)i * element_bytes(w->device->kind->element);
 }
 
-static int my_shard(const struct weights *w) { return w->shards == 1 ? 0 : w->world->rank; }
+static int my_shard(const struct weights *w) { return w->sharding.shards->rank; }
 
 /* Norm weights are 1, biases 0, everything else normal; a stream per tensor, so that its values depend on nothing else.
  */
@@ -157,18 +157,30 @@ static int allocate_whole(struct weights *w, struct err *err) {
   return 0;
 }
 
-int weights_allocate(struct weights *w, struct communicator *world, int zero, struct err *err) {
+/* Within a node: as many copies as nodes. Zero 0: every rank has one. */
+static int share(struct sharding *s, struct communicator *world, const struct execute_options *o, struct err *err) {
+  int shards = o->zero == 0 ? 1 : o->shard_ranks == 0 ? world->ranks : o->shard_ranks, copies = world->ranks / shards;
+  ASSERT(copies * shards == world->ranks);
+  return communicator_group(world, shards, 1, &s->shards, err) ||
+                 (copies > 1 && communicator_group(world, copies, shards, &s->replicas, err))
+             ? -1
+             : 0;
+}
+
+int weights_allocate(struct weights *w, struct communicator *world, const struct execute_options *options,
+                     struct err *err) {
   const size_t fp32 = sizeof(float), element = element_bytes(world->device->kind->element);
   int64_t largest = 0;
-  w->world = world;
   w->device = world->device;
-  w->shards = zero == 0 ? 1 : world->ranks;
-  w->gathers = zero == 3;
+  w->gathers = options->zero == 3;
+  if (share(&w->sharding, world, options, err))
+    return -1;
+  bool several = w->sharding.shards->ranks > 1;
   place(w);
   for (size_t i = 0; i < w->n_ranges; i++)
     largest = int64_max(largest, w->ranges[i].shard);
-  if (allocate_whole(w, err) || ((w->shards > 1 || w->gathers) && allocate(w, &w->shard_grad, w->n_state, fp32, err)) ||
-      (w->shards > 1 && !w->gathers && allocate(w, &w->send, largest, element, err)) ||
+  if (allocate_whole(w, err) || ((several || w->gathers) && allocate(w, &w->shard_grad, w->n_state, fp32, err)) ||
+      (several && !w->gathers && allocate(w, &w->send, largest, element, err)) ||
       allocate(w, &w->master, w->n_state, fp32, err) || allocate(w, &w->m, w->n_state, fp32, err) ||
       allocate(w, &w->v, w->n_state, fp32, err) || allocate(w, &w->scalar, 1, fp32, err))
     return -1;
@@ -220,30 +232,35 @@ int weights_clear(struct weights *w, struct err *err) {
 
 int weights_reduce(struct weights *w, int range, struct err *err) {
   struct range *r = &w->ranges[range];
-  bool all = w->shard_grad == w->grad;
-  struct communicator_call call = {.op = all ? COMMUNICATOR_ALL_REDUCE : COMMUNICATOR_REDUCE_SCATTER,
-                                   .element = ELEMENT_FP32,
-                                   .send = r->grad,
-                                   .recv = all ? r->grad : (float *)w->shard_grad + r->state_offset,
-                                   .count = r->shard};
+  const struct sharding *s = &w->sharding;
+  float *shard = (float *)w->shard_grad + r->state_offset;
+  struct communicator_call scatter = {
+      .op = COMMUNICATOR_REDUCE_SCATTER, .element = ELEMENT_FP32, .send = r->grad, .recv = shard, .count = r->shard};
+  struct communicator_call sum = {
+      .op = COMMUNICATOR_ALL_REDUCE, .element = ELEMENT_FP32, .send = shard, .recv = shard, .count = r->shard};
   ASSERT(r->grad && !r->reduced);
   r->reduced = !w->gathers;
   if (w->gathers)
     r->grad = NULL;
-  return communicator_run(w->world, &call, err);
+  return (w->shard_grad != w->grad && communicator_run(s->shards, &scatter, err)) ||
+                 (s->replicas && communicator_run(s->replicas, &sum, err))
+             ? -1
+             : 0;
 }
 
-/* Starts with what the shard of this rank has summed in earlier micro-batches, so that reducing adds to it. */
+/* Starts with what the shard of this rank has summed in earlier micro-batches, so that reducing adds to it; of its
+ * replicas, which have all summed the same, one does. */
 int weights_begin_grad(struct weights *w, int range, struct err *err) {
   struct range *r = &w->ranges[range];
   for (size_t i = 0; i < w->n_ranges; i++)
     ASSERT(!w->ranges[i].grad || (w->ranges[i].held && !r->held));
   r->grad = (float *)w->grad + (r->held ? 0 : w->n_held);
-  return clear(w, r->grad, r->n, err) ||
-                 device_copy(w->device, (float *)r->grad + my_shard(w) * r->shard,
-                             (float *)w->shard_grad + r->state_offset, (size_t)r->shard * sizeof(float), err)
-             ? -1
-             : 0;
+  if (clear(w, r->grad, r->n, err))
+    return -1;
+  if (w->sharding.replicas && w->sharding.replicas->rank > 0)
+    return 0;
+  return device_copy(w->device, (float *)r->grad + my_shard(w) * r->shard, (float *)w->shard_grad + r->state_offset,
+                     (size_t)r->shard * sizeof(float), err);
 }
 
 /* The end of the pair's memory that the range gathered before does not use; ranges that lay there are whole no longer.
@@ -277,7 +294,7 @@ int weights_gather(struct weights *w, int range, struct err *err) {
                                    .send = element_of(w, w->elements, r->state_offset),
                                    .recv = r->elements,
                                    .count = r->shard};
-  return communicator_run(w->world, &call, err);
+  return communicator_run(w->sharding.shards, &call, err);
 }
 
 int weights_norm(struct weights *w, double *norm, struct err *err) {
@@ -286,8 +303,7 @@ int weights_norm(struct weights *w, double *norm, struct err *err) {
       .op = COMMUNICATOR_ALL_REDUCE, .element = ELEMENT_FP32, .send = w->scalar, .recv = w->scalar, .count = 1};
   float value;
   if (clear(w, w->scalar, 1, err) || device_run(w->device, &sum, err) ||
-      (w->shards > 1 && communicator_run(w->world, &all, err)) ||
-      device_copy(w->device, &value, w->scalar, sizeof value, err))
+      communicator_run(w->sharding.shards, &all, err) || device_copy(w->device, &value, w->scalar, sizeof value, err))
     return -1;
   *norm = sqrt(value);
   return 0;
@@ -345,7 +361,7 @@ int weights_gather_all(struct weights *w, struct err *err) {
                                      .count = r->shard};
     if (device_copy(w->device, w->send, element_of(w, r->elements, my_shard(w) * r->shard), (size_t)r->shard * element,
                     err) ||
-        communicator_run(w->world, &call, err))
+        communicator_run(w->sharding.shards, &call, err))
       return -1;
   }
   return 0;

@@ -1,6 +1,6 @@
 /* weights.h: the parameters of a model on one device, their gradients and the optimizer's state, as flat arrays of
  * *ranges*: the parts of the model that are gathered, and whose gradients become ready and are reduced, together (a
- * block, the head, the rest). Each range is padded so that all ranks get equal shards of it.
+ * block, the head, the rest). Each range is padded so that the ranks that share a copy get equal shards of it.
  *
  * Zero 3: of elements and gradients, too, a rank keeps its shards only. A range is whole from its gather on until the
  * second one after it: two are whole at a time, the one in use and the next. Its gradient is whole from
@@ -23,10 +23,15 @@ struct range {
   void *elements, *grad;       /* (n), fp32 (n): where they are whole at present, else NULL */
 };
 
+/* Which ranks have the parts of the training state that this one has not, and which have the same. */
+struct sharding {
+  struct communicator *shards;   /* ranks that share one copy, a shard each; zero 0: this one alone */
+  struct communicator *replicas; /* ranks that have the same shard, one of each copy; NULL: there is one copy */
+};
+
 struct weights {
-  struct communicator *world;
+  struct sharding sharding;
   struct device *device;
-  int shards;   /* 1 under zero 0, else ranks */
   bool gathers; /* zero 3 */
   struct tensor *tensors;
   size_t n_tensors, tensors_cap;
@@ -35,7 +40,7 @@ struct weights {
   int64_t n, n_state;
   void *elements;       /* (n); zero 3: (n_state) */
   void *grad;           /* fp32 (n): this rank's sum; zero 3: (n_held + the largest range) */
-  void *shard_grad;     /* fp32 (n_state): summed over ranks; zero 0: grad itself */
+  void *shard_grad;     /* fp32 (n_state): summed over ranks; without shards, but for zero 3: grad itself */
   void *master, *m, *v; /* fp32 (n_state) */
   void *send;           /* zero 1, 2: elements of the largest shard, for gathering */
   void *scalar;         /* fp32 (1) */
@@ -50,7 +55,8 @@ struct weights {
  * weights_start fills them from the seed and the names, which takes its time where they are many. */
 int weights_add_range(struct weights *w, bool held);
 int weights_add(struct weights *w, int64_t n, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-int weights_allocate(struct weights *w, struct communicator *world, int zero, struct err *err);
+int weights_allocate(struct weights *w, struct communicator *world, const struct execute_options *options,
+                     struct err *err);
 int weights_start(struct weights *w, uint64_t seed, struct err *err);
 void weights_release(struct weights *w);
 
@@ -59,7 +65,8 @@ void *weights_elements(const struct weights *w, int tensor);
 void *weights_grad(const struct weights *w, int tensor);
 
 /* A step: clear; reduce each range once over all ranks (zero 3: once per begun gradient, which adds to the shards);
- * norm of the summed gradient; update of this rank's shard; zero 1, 2: the new elements of all ranges gathered. */
+ * norm of the summed gradient; update of this rank's shard; zero 1, 2: the new elements of all ranges gathered.
+ * Reducing: each copy's ranks scatter their sum over their shards, which are then summed over the copies. */
 int weights_clear(struct weights *w, struct err *err);
 int weights_reduce(struct weights *w, int range, struct err *err);
 int weights_norm(struct weights *w, double *norm, struct err *err);

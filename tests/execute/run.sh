@@ -60,6 +60,13 @@ schedules 4 --model tiny-1d --policy dcp --zero 3
 verify "tiny-1d, zero 3, an idle rank" 4 dcp
 trace=lengths.txt
 
+# Sharded within nodes of 2, summed across them; the second iteration has the weights of both nodes.
+schedules 4 --cluster h200_2x2 --shard node --model tiny-1d --policy dcp --zero 1 --tokens-per-step 1300
+verify "tiny-1d, zero 1, sharded in a node" 4 dcp
+schedules 4 --cluster h200_2x2 --shard node --model tiny-1d --policy dcp_rebalance --zero 3 --batch 1 \
+  --tokens-per-step 1300
+verify "tiny-1d, zero 3, sharded in a node, unequal" 4 dcp_rebalance
+
 # Every kind of 1D model, and attention by a ring of key blocks.
 # model NAME KEYS...: $work/NAME.json
 model() {
@@ -97,6 +104,8 @@ schedules 4 --model tiny-2d --policy dcp,dcp_rebalance --zero 3 --batch 1 --toke
 verify 'tiny-2d, zero 3, unequal counts, rounds' 4 dcp dcp_rebalance
 schedules 2 --model tiny-2d --policy static,packed --sp 2 --recompute full --zero 3
 verify 'tiny-2d, sp 2, zero 3, recomputed' 2 static packed
+schedules 4 --cluster h200_2x2 --shard node --model tiny-2d --policy dcp --zero 2 --batch 1 --tokens-per-step 1500
+verify 'tiny-2d, zero 2, sharded in a node' 4 dcp
 schedules 1 --model tiny-2d --policy static
 verify tiny-2d 1 static
 schedules 2 --model tiny-2d --policy packed --framework eager

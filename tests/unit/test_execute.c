@@ -29,6 +29,7 @@ struct run {
 /* How the steps of a run are played. */
 struct way {
   int zero, ranks; /* ranks > 1: the others are stood in for */
+  int shard_ranks;
   int micro_batches;
   int layers; /* 0: the model's */
   bool tied;
@@ -50,7 +51,8 @@ static void open_way(struct run *r, const char *model, struct sample sample, str
     r->world = execute_stand_in(r->device, way.ranks - 1, way.ranks);
   else
     cr_assert_eq(communicator_open(&r->world, "self", r->device, &err), 0, "%s", err.msg);
-  struct execute_options options = {.optimizer = OPTIMIZER_ADAMW, .learning_rate = RATE, .zero = way.zero};
+  struct execute_options options = {
+      .optimizer = OPTIMIZER_ADAMW, .learning_rate = RATE, .zero = way.zero, .shard_ranks = way.shard_ranks};
   cr_assert_eq(executor_open(&r->executor, &r->model, &options, r->world, &err), 0, "%s", err.msg);
   cr_assert_eq(executor_start(r->executor, &err), 0, "%s", err.msg);
   struct microbatch shape = {.batch = 1, .packed = &r->sample};
@@ -197,11 +199,12 @@ Test(execute, zero3_computes_the_same) {
 }
 
 /* Peak of a step on one of 8 ranks, whose others are stood in for. */
-static int64_t peak_bytes(const char *model, struct sample sample, int zero) {
+static int64_t peak_bytes(const char *model, struct sample sample, int zero, int shard_ranks) {
   struct run r;
   struct execute_result result;
   struct err err = {0};
-  open_way(&r, model, sample, (struct way){.zero = zero, .ranks = 8, .micro_batches = 1, .layers = 8});
+  open_way(&r, model, sample,
+           (struct way){.zero = zero, .ranks = 8, .shard_ranks = shard_ranks, .micro_batches = 1, .layers = 8});
   cr_assert_eq(executor_step(r.executor, &r.step, NULL, &result, &err), 0, "%s", err.msg);
   cr_expect(isfinite(result.loss) && result.loss > 0);
   int64_t bytes = executor_peak_bytes(r.executor);
@@ -225,7 +228,7 @@ static void check_memory(const char *model, struct sample sample) {
     whole = 3 * layer;
   }
   int64_t saved = (2 * params - params / 8 - whole) * fp32;
-  int64_t less = peak_bytes(model, sample, 2) - peak_bytes(model, sample, 3);
+  int64_t less = peak_bytes(model, sample, 2, 0) - peak_bytes(model, sample, 3, 0);
   cr_expect((double)less > 0.97 * (double)saved && (double)less < 1.03 * (double)saved, "%s: %lld bytes less, not %lld",
             model, (long long)less, (long long)saved);
 }
@@ -233,4 +236,21 @@ static void check_memory(const char *model, struct sample sample) {
 Test(execute, zero3_keeps_shards) {
   check_memory("tiny-1d", (struct sample){37, 1});
   check_memory("tiny-2d", (struct sample){3, 12});
+}
+
+/* Over the 4 ranks of a node, a shard is twice as long as over all 8: of the summed gradient, master and two moments,
+ * under zero 3 of the weights, too. Zero 0 has no shards. */
+Test(execute, shards_within_a_node_are_longer) {
+  static const int64_t arrays[] = {0, 4, 4, 5}, fp32 = 4;
+  struct sample sample = {37, 1};
+  struct transformer m;
+  struct err err = {0};
+  cr_assert_eq(transformer_load(&m, "tiny-1d", &err), 0, "%s", err.msg);
+  m.layers = 8;
+  for (int zero = 0; zero <= 3; zero++) {
+    int64_t more = peak_bytes("tiny-1d", sample, zero, 4) - peak_bytes("tiny-1d", sample, zero, 0);
+    int64_t shard = transformer_params(&m) / 8 * fp32; /* zero 1, 2: besides, a longer part of one layer to send */
+    cr_expect(more >= arrays[zero] * shard * 99 / 100 && more <= arrays[zero] * shard * 105 / 100,
+              "zero %d: %lld bytes more, not %lld", zero, (long long)more, (long long)(arrays[zero] * shard));
+  }
 }
