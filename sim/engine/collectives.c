@@ -6,12 +6,12 @@
 #include "sim/base/units.h"
 #include "sim/plan/program_time.h"
 
-/* Sharding within a node: reduce-scatter there, then all-reduce of each shard across nodes; gathers stay in the node.
- */
+/* Sharding within a node: reduce-scatter there, then all-reduce of each shard across nodes. Gathers stay in the node,
+ * and so does the gradient's norm: every node has the whole gradient. */
 static struct collective_cost sharded_node_cost(const struct system *s, enum collective kind, double bytes) {
   const struct cluster *c = s->cluster;
   struct collective_cost inner = collective_cost(s->params, c, kind, c->gpus_per_node, 1, bytes);
-  if (kind == COLLECTIVE_ALL_GATHER || c->nodes == 1)
+  if (kind != COLLECTIVE_REDUCE_SCATTER || c->nodes == 1)
     return inner;
   struct collective_cost outer =
       collective_cost(s->params, c, COLLECTIVE_ALL_REDUCE, c->nodes, c->nodes, bytes / c->gpus_per_node);

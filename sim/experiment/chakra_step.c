@@ -93,7 +93,7 @@ static void issue(struct tracer *t, const char *name, enum collective kind, doub
   uint64_t id;
   if (s->parallel.shard_node && s->parallel.zero > 0) {
     id = collective_node(t, name, kind, bytes, ns, (struct ranks){t->rank / node * node, node, 1}, deps);
-    if (kind != COLLECTIVE_ALL_GATHER && s->cluster->nodes > 1)
+    if (kind == COLLECTIVE_REDUCE_SCATTER && s->cluster->nodes > 1)
       id = collective_node(t, name, COLLECTIVE_ALL_REDUCE, bytes / node, 0,
                            (struct ranks){t->rank % node, s->cluster->nodes, node}, (struct chakra_deps){{id}});
   } else {
