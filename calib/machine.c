@@ -104,7 +104,7 @@ void machine_describe(struct machine *m, const struct device *device, const stru
     describe_cpu(m, device, world);
 }
 
-/* H100 and H200 have 50 MiB. A CPU's last cache may be shared by many machines, and takes long to
+/* An H100 has 50 MiB, an H200 60. A CPU's last cache may be shared by many machines, and takes long to
  * overwrite: no more than 8 MiB of it. */
 size_t machine_cache_bytes(const struct device *device) {
   if (device->kind->element == ELEMENT_BF16)

@@ -10,7 +10,8 @@
 /* Numbers of cublasLt.h and library_types.h. */
 enum { COMPUTE_32F = 68, TYPE_32F = 0, TYPE_16BF = 14, OP_N = 0, OP_T = 1 };
 enum { DESC_TRANS_A = 3, DESC_TRANS_B = 4, DESC_EPILOGUE = 7, DESC_BIAS_POINTER = 8, EPILOGUE_BIAS = 4 };
-enum { PREFERENCE_WORKSPACE = 1, PREFERENCE_ALIGNMENT_A = 5, ALIGNMENT_BYTES = 16 };
+enum { PREFERENCE_WORKSPACE = 1, PREFERENCE_REDUCTIONS = 3, PREFERENCE_ALIGNMENT_A = 5, ALIGNMENT_BYTES = 16 };
+enum { REDUCTION_COMPUTE_TYPE = 2 };
 
 struct heuristic {
   uint64_t algorithm[8];
@@ -65,9 +66,12 @@ static int check(int status, const char *symbol, struct err *err) {
 static int start(struct cublaslt *lt, struct err *err) {
   const size_t workspace_bytes = CUBLASLT_WORKSPACE_BYTES;
   const uint32_t alignment = ALIGNMENT_BYTES;
+  const uint32_t reductions = REDUCTION_COMPUTE_TYPE; /* parts of a split k are added up as fp32, never as bf16 */
   if (CALL(lt, cublasLtCreate, &lt->handle) || CALL(lt, cublasLtMatmulPreferenceCreate, &lt->preference) ||
       CALL(lt, cublasLtMatmulPreferenceSetAttribute, lt->preference, PREFERENCE_WORKSPACE, &workspace_bytes,
-           sizeof workspace_bytes))
+           sizeof workspace_bytes) ||
+      CALL(lt, cublasLtMatmulPreferenceSetAttribute, lt->preference, PREFERENCE_REDUCTIONS, &reductions,
+           sizeof reductions))
     return -1;
   for (int i = 0; i < 4; i++) /* of a, b, c, d */
     if (CALL(lt, cublasLtMatmulPreferenceSetAttribute, lt->preference, PREFERENCE_ALIGNMENT_A + i, &alignment,
@@ -126,6 +130,7 @@ static int describe(struct cublaslt *lt, struct product *p, struct err *err) {
   const int32_t first = g->b_transposed ? OP_T : OP_N, second = g->a_transposed ? OP_T : OP_N;
   const uint64_t m = (uint64_t)g->m, n = (uint64_t)g->n, k = (uint64_t)g->k;
   const uint32_t epilogue = EPILOGUE_BIAS;
+  const uint64_t aligned = ALIGNMENT_BYTES;
   if (CALL(lt, cublasLtMatmulDescCreate, &p->desc, COMPUTE_32F, TYPE_32F) ||
       CALL(lt, cublasLtMatmulDescSetAttribute, p->desc, DESC_TRANS_A, &first, sizeof first) ||
       CALL(lt, cublasLtMatmulDescSetAttribute, p->desc, DESC_TRANS_B, &second, sizeof second) ||
@@ -135,7 +140,14 @@ static int describe(struct cublaslt *lt, struct product *p, struct err *err) {
            g->a_transposed ? g->m : g->k) ||
       CALL(lt, cublasLtMatrixLayoutCreate, &p->c, g->c_fp32 ? TYPE_32F : TYPE_16BF, n, m, g->n))
     return -1;
-  return g->bias ? CALL(lt, cublasLtMatmulDescSetAttribute, p->desc, DESC_EPILOGUE, &epilogue, sizeof epilogue) : 0;
+  if (!g->bias)
+    return 0;
+  /* cublasLt.h: the heuristic reads the bias's alignment off the pointer, which each call replaces. NULL would be
+   * aligned to anything. */
+  return CALL(lt, cublasLtMatmulDescSetAttribute, p->desc, DESC_EPILOGUE, &epilogue, sizeof epilogue) ||
+                 CALL(lt, cublasLtMatmulDescSetAttribute, p->desc, DESC_BIAS_POINTER, &aligned, sizeof aligned)
+             ? -1
+             : 0;
 }
 
 static bool same_shape(const struct gemm_call *a, const struct gemm_call *b) {
@@ -154,7 +166,7 @@ static struct product *product_of(struct cublaslt *lt, const struct gemm_call *c
   if (describe(lt, &p, err) ||
       CALL(lt, cublasLtMatmulAlgoGetHeuristic, lt->handle, p.desc, p.b, p.a, p.c, p.c, lt->preference, 1, &p.best,
            &found) ||
-      (found == 0 && err_set(err, "cuBLASLt has no algorithm for this shape"))) {
+      ((found == 0 || p.best.status != 0) && err_set(err, "cuBLASLt has no algorithm for this shape"))) {
     product_release(lt, &p);
     return NULL;
   }
@@ -168,9 +180,9 @@ static struct product *product_of(struct cublaslt *lt, const struct gemm_call *c
 
 int cublaslt_gemm(struct cublaslt *lt, const struct gemm_call *call, void *stream, struct err *err) {
   const float alpha = 1, beta = call->accumulate ? 1 : 0;
-  ASSERT(((uintptr_t)call->a | (uintptr_t)call->b | (uintptr_t)call->c) % ALIGNMENT_BYTES == 0);
+  ASSERT(((uintptr_t)call->a | (uintptr_t)call->b | (uintptr_t)call->c | (uintptr_t)call->bias) % ALIGNMENT_BYTES == 0);
   ASSERT(!call->bias || !call->c_fp32);
-  if (call->m == 0 || call->n == 0)
+  if (call->m == 0 || call->n == 0 || (call->k == 0 && call->accumulate && !call->bias)) /* nothing changes */
     return 0;
   struct product *p = product_of(lt, call, err);
   if (!p)

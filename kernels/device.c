@@ -44,6 +44,8 @@ int device_run(struct device *device, const struct operator_call *call, struct e
   return device->kind->run(device, call, err);
 }
 
+int device_mark(struct device *device, struct err *err) { return device->kind->mark(device, err); }
+
 int device_wait(struct device *device, double *time_s, struct err *err) {
   return device->kind->wait(device, time_s, err);
 }

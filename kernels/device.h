@@ -26,6 +26,7 @@ struct device_kind {
   int (*resize)(struct device *device, void **memory, size_t bytes, struct err *err);
   int (*copy)(struct device *device, void *to, const void *from, size_t bytes, struct err *err);
   int (*run)(struct device *device, const struct operator_call *call, struct err *err);
+  int (*mark)(struct device *device, struct err *err);
   int (*wait)(struct device *device, double *time_s, struct err *err);
   int (*memory)(struct device *device, size_t *bytes, struct err *err);
 };
@@ -56,7 +57,10 @@ int device_copy(struct device *device, void *to, const void *from, size_t bytes,
 
 int device_run(struct device *device, const struct operator_call *call, struct err *err);
 
-/* *time_s (may be NULL): seconds that passed on the device since the wait before. */
+/* The time of the next wait begins when the device gets here. Returns at once, unlike a wait. */
+int device_mark(struct device *device, struct err *err);
+
+/* *time_s (may be NULL): seconds that passed on the device since the wait or mark before. */
 int device_wait(struct device *device, double *time_s, struct err *err);
 
 /* *bytes: what device_resize can still give, as far as the device knows. The CPU: this machine's memory, whoever has

@@ -57,6 +57,12 @@ static int cpu_run(struct device *device, const struct operator_call *call, stru
   return 0;
 }
 
+static int cpu_mark(struct device *device, struct err *err) {
+  (void)err;
+  ((struct cpu *)device)->waited_s = now_s();
+  return 0;
+}
+
 static int cpu_wait(struct device *device, double *time_s, struct err *err) {
   struct cpu *cpu = (struct cpu *)device;
   const double now = now_s();
@@ -83,6 +89,7 @@ const struct device_kind device_cpu = {
     .resize = cpu_resize,
     .copy = cpu_copy,
     .run = cpu_run,
+    .mark = cpu_mark,
     .wait = cpu_wait,
     .memory = cpu_memory,
 };

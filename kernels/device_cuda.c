@@ -203,6 +203,11 @@ static int cuda_run(struct device *device, const struct operator_call *call, str
   return failed(cuda, err);
 }
 
+static int cuda_mark(struct device *device, struct err *err) {
+  struct cuda *cuda = (struct cuda *)device;
+  return CALL(cuda, cuEventRecord, cuda->started, cuda->shared.stream) ? failed(cuda, err) : 0;
+}
+
 static int cuda_wait(struct device *device, double *time_s, struct err *err) {
   struct cuda *cuda = (struct cuda *)device;
   float time_ms = 0;
@@ -230,6 +235,7 @@ const struct device_kind device_cuda = {
     .resize = cuda_resize,
     .copy = cuda_copy,
     .run = cuda_run,
+    .mark = cuda_mark,
     .wait = cuda_wait,
     .memory = cuda_memory,
 };

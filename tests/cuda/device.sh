@@ -73,7 +73,7 @@ run rows --model tiny-1d --max-tokens 64 --budget-s 100
 works
 run rows --model tiny-1d --max-tokens 256 --budget-s 100 --ops attention_varlen_forward,attention_varlen_backward
 works
-wanted='5 collectives are not run: no mpirun, or no NCCL to stand in'
+wanted='7 collectives are not run: no mpirun, or no NCCL to stand in'
 if [ -f "$tests/fake/libnccl.so.2" ] && mpirun -np 2 --oversubscribe true >/dev/null 2>&1; then
   launcher='mpirun -np 2 --oversubscribe --mca mpi_yield_when_idle 1'
   export FAKE_CUDA_GPUS=2
@@ -81,7 +81,7 @@ if [ -f "$tests/fake/libnccl.so.2" ] && mpirun -np 2 --oversubscribe true >/dev/
   works
   FAKE_NCCL_WRONG=1 run wrong --max-bytes 64
   refuses 'wrong results: 8 shapes have no row'
-  grep -q '^dcpsim: warning: all_reduce of 2 ranks: wrong results; no rows of it are written$' "$dir/err"
+  grep -q '^dcpsim: warning: all_reduce of 2 ranks on 1 node: rank [01] got a wrong result; no rows of it are written$' "$dir/err"
   grep -q '^all_gather,' "$dir/wrong/collective.csv"
   if grep '^all_reduce,' "$dir/wrong/collective.csv"; then exit 1; fi
   # the first rank that runs out of memory ends all
@@ -89,7 +89,7 @@ if [ -f "$tests/fake/libnccl.so.2" ] && mpirun -np 2 --oversubscribe true >/dev/
   grep -q '^dcpsim: calibrate run: rank [01] of 2: all_reduce of 4194304 bytes: device cuda [01] (fake GPU [01]): 4194304 bytes do not fit: [0-9]* of 40000000 bytes are free$' "$dir/err"
   [ "$status" -eq 1 ]
   unset launcher FAKE_CUDA_GPUS
-  wanted=5
+  wanted=7
 fi
 python3 - "$wanted" "$dir"/rows/*.csv <<'EOF'
 import csv, sys
@@ -103,11 +103,11 @@ for row in rows:
     assert row["clocks"] == "1980 MHz; 2619 MHz; 1980 MHz; 700.00 W", row
     assert row["library"].startswith("NCCL 22703" if collective else "cuBLASLt 130001; kernels of dcpsim "), row
     assert row["check"] == "exact" if collective else float(row["check"]) < 2e-2, row
-collectives = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"}
+collectives = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "all_to_all_uneven", "send_recv", "barrier"}
 kernels = set(ops) - collectives
 assert len(kernels) == 31, sorted(kernels)
-assert len(set(ops) & collectives) == (5 if sys.argv[1] == "5" else 0), sorted(ops)
-print(f"calibrate run: {len(rows)} rows of {len(ops)} operations" + ("" if sys.argv[1] == "5" else "; " + sys.argv[1]))
+assert len(set(ops) & collectives) == (7 if sys.argv[1] == "7" else 0), sorted(ops)
+print(f"calibrate run: {len(rows)} rows of {len(ops)} operations" + ("" if sys.argv[1] == "7" else "; " + sys.argv[1]))
 EOF
 run rows --model tiny-1d --max-tokens 64
 works

@@ -88,7 +88,8 @@ LIBRARY(cublasLtMatmulPreferenceDestroy, void *preference) {
 
 LIBRARY(cublasLtMatmulPreferenceSetAttribute, void *preference, int attribute, const void *value, size_t bytes) {
   (void)preference, (void)value;
-  return (attribute == 1 && bytes == 8) || (attribute >= 5 && attribute <= 8 && bytes == 4) ? 0 : 7;
+  return (attribute == 1 && bytes == 8) || ((attribute == 3 || (attribute >= 5 && attribute <= 8)) && bytes == 4) ? 0
+                                                                                                                  : 7;
 }
 
 LIBRARY(cublasLtMatmulAlgoGetHeuristic, void *handle, void *desc, void *a, void *b, void *c, void *d, void *preference,
