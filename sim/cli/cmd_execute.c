@@ -187,7 +187,7 @@ static int finish(struct request *r, const struct parsed *p, struct err *err) {
   if (!r->device)
     return err_usage(err, "execute: --device is required: cpu, cuda or virtual");
   if (strcmp(r->device, "cpu") != 0 && strcmp(r->device, "cuda") != 0 && strcmp(r->device, "virtual") != 0)
-    return err_usage(err, "execute: unknown device '%.60s' (cpu, cuda, virtual)", r->device);
+    return err_usage(err, "execute: unknown device '%.60s' (valid: cpu, cuda, virtual)", r->device);
   r->options = (struct execute_options){.is_virtual = strcmp(r->device, "virtual") == 0,
                                         .seed = (uint64_t)p->seed,
                                         .optimizer = sgd ? OPTIMIZER_SGD : OPTIMIZER_ADAMW,
