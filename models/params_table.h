@@ -99,7 +99,7 @@ enum fit_kind {
 
 struct params {
   char *name;
-  atomic_bool *outside; /* a head dim beyond those measured was asked for; owned, as cost functions take a const struct */
+  atomic_bool *outside; /* a head dim beyond those measured was asked for; owned */
   char gpu[32], sha256[65];
   int element_bytes;
   struct gemm_table gemm;

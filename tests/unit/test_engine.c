@@ -200,8 +200,8 @@ Test(step, cross_attention_occupancy) {
   params_free(s.params);
 }
 
-/* Of few tokens the weight gradients, whose inner dimension they are, are smaller than any GEMM measured (32, half of it
- * allowed for). */
+/* Of few tokens the weight gradients, whose inner dimension they are, are smaller than any GEMM measured: 32, of which
+ * half is let pass. */
 Test(step, unmeasured_gemms) {
   struct setting s;
   set(&s, "h200_2x1", 1);
