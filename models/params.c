@@ -514,8 +514,7 @@ bool params_range_warning(const struct params *p, char *text, size_t size) {
   if (!atomic_load_explicit(p->outside, memory_order_relaxed))
     return false;
   snprintf(text, size,
-           "parameters '%s' were used outside their measured range: attention with a head dim beyond those "
-           "measured",
+           "parameters '%s' were used outside their measured range: attention with a head dim beyond those measured",
            p->name);
   return true;
 }

@@ -41,7 +41,7 @@ awk 'length($0) > 160' "$work/table.txt" | grep -q . && fail 'the table is wider
 # Shapes smaller than any measured are told of where they matter: on short samples alone, not beside long ones.
 seven='--model llama2-7b --cluster h200_1x1'
 printf '9\n5\n7\n' >"$work/short.txt"
-printf '9\n5\n60000\n' >"$work/mixed.txt"
+printf '9\n5\n40000\n' >"$work/mixed.txt"
 # shellcheck disable=SC2086
 {
   run --trace "$work/short.txt" $seven --policy bucket,packed >/dev/null 2>"$work/short"
