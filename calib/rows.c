@@ -162,7 +162,7 @@ static int find_places(const struct table *t, struct places *p, struct err *err)
   for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
     if (table_column(t, needed[i]) < 0) {
       table_list_columns(t, list, sizeof list);
-      return err_set(err, "rows '%s': no column '%s' (there are %s)", t->path, needed[i], list);
+      return err_set(err, "rows '%s': no column '%s' (its columns: %s)", t->path, needed[i], list);
     }
   *p = (struct places){table_column(t, "op"), table_column(t, "dtype"), table_column(t, "time_s"), {{0}}};
   for (int c = 0; c < CLASSES; c++)

@@ -30,4 +30,6 @@ def main(path, rank):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 3 or not sys.argv[2].isdigit():
+        sys.exit("usage: python3 train.py SCHEDULE RANK")
     main(sys.argv[1], int(sys.argv[2]))

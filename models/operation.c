@@ -29,20 +29,12 @@ static double plane(const double *v, int n_inner, const struct axis_place *outer
   return (1 - outer->w) * first + outer->w * along(v + (outer->i + 1) * n_inner, inner);
 }
 
-/* Notes a use outside the measured range, for params_range_warning(). */
-static inline void note_outside(const struct params *p, int what) {
-  if (!(atomic_load_explicit(p->outside, memory_order_relaxed) & what))
-    atomic_fetch_or_explicit(p->outside, what, memory_order_relaxed);
-}
-
 double gemm_time_s(const struct params *p, int64_t m, int64_t n, int64_t k) {
   if (m <= 0 || n <= 0 || k <= 0)
     return 0;
   const struct gemm_table *t = &p->gemm;
   const struct axis_place pm = axis_find(&t->m, log((double)m)), pn = axis_find(&t->n, log((double)n)),
                           pk = axis_find(&t->k, log((double)k));
-  if (2 * m < t->least[0] || 2 * n < t->least[1] || 2 * k < t->least[2]) /* half a size less is no news */
-    note_outside(p, OUTSIDE_GEMM);
   const double *v = t->log_time + (ptrdiff_t)pm.i * t->n.n * t->k.n;
   double log_time = plane(v, t->k.n, &pn, &pk);
   if (pm.w > 0)
@@ -50,8 +42,19 @@ double gemm_time_s(const struct params *p, int64_t m, int64_t n, int64_t k) {
   return exp(log_time + pm.beyond + pn.beyond + pk.beyond);
 }
 
+bool gemm_is_measured(const struct params *p, int64_t m, int64_t n, int64_t k) {
+  const int64_t *least = p->gemm.least;
+  return 2 * m >= least[0] && 2 * n >= least[1] && 2 * k >= least[2]; /* half a size less is no news */
+}
+
 double gemm_wgrad_time_s(const struct params *p, int64_t m, int64_t n, int64_t k) {
   return p->gemm.wgrad_factor * gemm_time_s(p, m, n, k);
+}
+
+/* For params_range_warning(). Read first: threads that only read share the line. */
+static void note_head_dim(const struct params *p) {
+  if (!atomic_load_explicit(p->outside, memory_order_relaxed))
+    atomic_store_explicit(p->outside, true, memory_order_relaxed);
 }
 
 /* The two tables whose head dims enclose `head_dim` (the same twice outside the range) and the weight of the upper. */
@@ -127,7 +130,7 @@ static double attention_time(const struct params *p, const struct attention_shap
   if (at.w > 0)
     log_time = (1 - at.w) * log_time + at.w * one_log_time(at.high, a, backward);
   if (at.beyond > 0 || a->head_dim < at.low->head_dim)
-    note_outside(p, OUTSIDE_HEAD_DIM);
+    note_head_dim(p);
   return exp(log_time + at.beyond);
 }
 

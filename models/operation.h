@@ -24,6 +24,8 @@
  */
 double gemm_time_s(const struct params *p, int64_t m, int64_t n, int64_t k);
 double gemm_wgrad_time_s(const struct params *p, int64_t m, int64_t n, int64_t k);
+/* False where a dimension is less than half the smallest measured one: the time is then that of the smallest. */
+bool gemm_is_measured(const struct params *p, int64_t m, int64_t n, int64_t k);
 
 /* Flash attention of `batch` sequences with q_len queries on kv_len keys (causal only with q_len == kv_len). Time is
  * looked up at kv_len keys and batch * kv_heads * ceil(q_len * heads/kv_heads / tile_rows) query tiles (a tile that is

@@ -511,13 +511,11 @@ void params_free(struct params *p) {
 }
 
 bool params_range_warning(const struct params *p, char *text, size_t size) {
-  const int outside = atomic_load_explicit(p->outside, memory_order_relaxed);
-  if (!outside)
+  if (!atomic_load_explicit(p->outside, memory_order_relaxed))
     return false;
-  snprintf(text, size, "parameters '%s' were used outside their measured range:%s%s", p->name,
-           outside & OUTSIDE_GEMM ? " gemm smaller than any measured;" : "",
-           outside & OUTSIDE_HEAD_DIM ? " attention with a head dim beyond those measured;" : "");
-  text[strlen(text) - 1] = '\0'; /* the last semicolon */
+  snprintf(text, size,
+           "parameters '%s' were used outside their measured range: attention with a head dim beyond those measured",
+           p->name);
   return true;
 }
 

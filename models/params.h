@@ -25,10 +25,9 @@ const char *params_sha256(const struct params *p); /* 64 hex digits of the file'
 void params_list(FILE *out);
 const char *params_gpu(const struct params *p); /* "h200_sxm": what the rows were measured on */
 
-/* Whether a shape outside what was measured, on the side where times do not merely grow in proportion (sizes below the
- * smallest, head dims that no table encloses), was asked of any cost function so far; then `text` says what, in a line
- * without newline. Past the largest sizes time is in proportion, which is no reason to warn. For one warning at the end
- * of a run; may be asked while other threads ask for times. */
+/* Whether attention was asked for a head dim that no table encloses, by any cost function so far; then `text` says so,
+ * in a line without newline. For one warning at the end of a run; may be asked while other threads ask for times. How
+ * much GEMMs smaller than any measured matter depends on what ran: gemm_is_measured() tells of each. */
 bool params_range_warning(const struct params *p, char *text, size_t size);
 /* Bytes of an element on the device the rows were measured on: 2 (bf16), or 4 for a CPU's fp32. The models count 2
  * bytes an element everywhere; parameters for 4 have rates that make that the right time (what moves is twice as much).

@@ -88,9 +88,6 @@ struct in_step_row {
   struct in_step_scalars scalars;
 };
 
-/* Bits of params.outside: what was asked outside the measured range, where times do not grow in proportion. */
-enum { OUTSIDE_GEMM = 1, OUTSIDE_HEAD_DIM = 2 };
-
 /* Relative errors (about one standard deviation) of the fitted quantities on their rows. */
 enum fit_kind {
   FIT_GEMM,
@@ -102,7 +99,7 @@ enum fit_kind {
 
 struct params {
   char *name;
-  atomic_int *outside; /* owned; the cost functions take a const struct params */
+  atomic_bool *outside; /* a head dim beyond those measured was asked for; owned */
   char gpu[32], sha256[65];
   int element_bytes;
   struct gemm_table gemm;

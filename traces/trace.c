@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/base/json.h"
 #include "sim/base/share.h"
 #include "sim/base/units.h"
 #include "traces/format.h"
@@ -15,8 +16,13 @@ static const char *base_name(const char *path) {
 
 static int no_such_trace(const char *path, struct err *err) {
   char names[256];
+  const char *list[16] = {NULL}; /* NULL-terminated */
   shipped_trace_names(names, sizeof names);
-  return err_usage(err, "trace '%s': no such file, and no shipped trace of that name (shipped: %s)", path, names);
+  for (int i = 0; i + 1 < (int)(sizeof list / sizeof *list) && shipped_trace_at(i); i++)
+    list[i] = shipped_trace_at(i)->name;
+  const char *near = nearest_word(path, list);
+  return err_usage(err, "trace '%s': no such file, and no shipped trace of that name%s%s%s (shipped: %s)", path,
+                   near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "", names);
 }
 
 /* Reads a whole open source into the sink; *format is set as soon as it is known. */

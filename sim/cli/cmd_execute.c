@@ -187,7 +187,7 @@ static int finish(struct request *r, const struct parsed *p, struct err *err) {
   if (!r->device)
     return err_usage(err, "execute: --device is required: cpu, cuda or virtual");
   if (strcmp(r->device, "cpu") != 0 && strcmp(r->device, "cuda") != 0 && strcmp(r->device, "virtual") != 0)
-    return err_usage(err, "execute: unknown device '%.60s' (cpu, cuda, virtual)", r->device);
+    return err_usage(err, "execute: unknown device '%.60s' (valid: cpu, cuda, virtual)", r->device);
   r->options = (struct execute_options){.is_virtual = strcmp(r->device, "virtual") == 0,
                                         .seed = (uint64_t)p->seed,
                                         .optimizer = sgd ? OPTIMIZER_SGD : OPTIMIZER_ADAMW,
@@ -589,8 +589,13 @@ static void print_table(FILE *out, const struct execution *x) {
   fprintf(out, "%zu iteration%s of %s on %d rank%s (%s)\n", x->n_rows, x->n_rows == 1 ? "" : "s", h->policy,
           x->world->ranks, x->world->ranks == 1 ? "" : "s",
           x->request->options.is_virtual ? "virtual" : x->device->name);
-  fprintf(out, "predicted %.6g s (parameters %s), measured %.6g s, an iteration is off by %.1f %% on average\n\n",
+  fprintf(out, "predicted %.6g s (parameters %s), measured %.6g s, an iteration is off by %.1f %% on average\n",
           predicted, h->params, measured, x->n_rows ? 100 * apart / (double)x->n_rows : 0);
+  const char *measured_on = params_gpu(x->plan.params);
+  if (strcmp(x->request->device, "cpu") == 0 && strcmp(measured_on, "cpu") != 0)
+    fprintf(out, "the prediction is for %s, not for this machine: calibrate run and fit make its parameters\n",
+            measured_on);
+  fputc('\n', out);
   snprintf(label, sizeof label, "operation (rank %d)", x->world->rank);
   fprintf(out, "%-34s %10s %14s %14s %8s\n", label, "runs", "predicted s", "measured s", "ratio");
   for (int i = 0; i < n; i++)

@@ -14,7 +14,7 @@
 
 static void list_policies(FILE *out) {
   for (int i = 0; policies[i]; i++)
-    fprintf(out, "%-14s %s\n", policies[i]->name, policies[i]->help);
+    fprintf(out, "%-26s %s\n", policies[i]->name, policies[i]->help);
 }
 
 static const struct {

@@ -75,6 +75,20 @@ static int print(const struct experiment *x, const struct policy_result *results
   return rc < 0 ? -1 : output_commit(&out, err);
 }
 
+#define UNMEASURED_FRAC 0.01 /* of the compute time: what is less changes no answer */
+
+/* Of the policy whose time rests most on GEMMs smaller than any measured. */
+static void warn_unmeasured(const struct experiment *x, const struct policy_result *results) {
+  const struct policy_result *most = &results[0];
+  for (int i = 1; i < x->n_policies; i++)
+    if (results[i].unmeasured_frac > most->unmeasured_frac)
+      most = &results[i];
+  if (most->unmeasured_frac > UNMEASURED_FRAC)
+    log_warn("%s: %.1f %% of the compute time is in GEMMs smaller than any measured for parameters '%s', counted as "
+             "the smallest measured",
+             most->name, 100 * most->unmeasured_frac, params_name(x->params));
+}
+
 static void warn(const struct experiment *x, const struct policy_result *results,
                  const struct experiment_outputs *outputs) {
   for (int i = 0; i < x->n_policies; i++)
@@ -87,6 +101,7 @@ static void warn(const struct experiment *x, const struct policy_result *results
           "most %.3f us",
           results[i].name, (long long)outputs[i].chakra_summary.nodes, outputs[i].chakra_summary.ranks,
           outputs[i].chakra_summary.rounding_s * 1e6);
+  warn_unmeasured(x, results);
   char text[256];
   if (params_range_warning(x->params, text, sizeof text))
     log_warn("%s", text);

@@ -5,8 +5,6 @@
 #include "sim/base/number_text.h"
 #include "sim/base/units.h"
 
-#define OVERLONG_NAMED 60 /* overlong samples that are named */
-
 static void print_title(FILE *out, const struct experiment *x) {
   fprintf(out, "%s (%s samples, %s tokens) on %s, %s (%d GPUs), seed %lld\n", x->trace.name,
           grouped_text(x->trace_samples).text, grouped_text(x->trace_tokens).text, x->model.name, x->cluster.name,
@@ -65,10 +63,10 @@ static void print_shares(FILE *out, const struct experiment *x, const struct pol
 
 /* ---- Notes ---- */
 
-/* ": 1, 2, 3, ..." in lines of a dozen. */
+/* ": 1, 2, 3, ..." */
 static void print_ids(FILE *out, const uint32_t *ids, int n, int64_t total) {
   for (int i = 0; i < n; i++)
-    fprintf(out, "%s%s%u", i ? "," : ":", i > 0 && i % 12 == 0 ? "\n      " : " ", ids[i]);
+    fprintf(out, "%s %u", i ? "," : ":", ids[i]);
   fprintf(out, "%s\n", n < total ? ", ..." : "");
 }
 
@@ -142,9 +140,9 @@ static void print_notes(FILE *out, const struct experiment *x, const struct poli
   if (x->trace.skipped_bad > 0)
     fprintf(out, "  %s bad values of the trace skipped\n", grouped_text(x->trace.skipped_bad).text);
   if (x->samples_overlong > 0) {
-    fprintf(out, "  %s samples longer than %lld dropped (%.2f %% of tokens)", grouped_text(x->samples_overlong).text,
+    fprintf(out, "  %s samples overlong: over %lld tokens (%.2f %% of tokens)", grouped_text(x->samples_overlong).text,
             (long long)x->options.max_length, percent((double)x->tokens_overlong, (double)x->trace_tokens));
-    print_ids(out, x->overlong_ids, (int)int64_min(OVERLONG_NAMED, x->samples_overlong), x->samples_overlong);
+    print_ids(out, x->overlong_ids, (int)int64_min(NAMED_IDS, x->samples_overlong), x->samples_overlong);
   }
   if (x->samples_cut > 0)
     fprintf(out, "  %s samples truncated to %lld tokens (%.2f %% of tokens cut)\n", grouped_text(x->samples_cut).text,

@@ -34,15 +34,24 @@ static int load_params(struct experiment *x, struct err *err) {
   return x->params ? 0 : -1;
 }
 
+/* Those that --params names, else the cluster's. */
+static int find_params(struct experiment *x, struct err *err) {
+  struct experiment_options *o = &x->options;
+  if (!o->params && strcmp(x->cluster.gpu, "cpu") == 0)
+    return err_usage(err, "cluster '%s' has no parameters of its own: calibrate run and fit make a file for --params",
+                     x->cluster.name);
+  settle(&o->params, x->cluster.gpu);
+  return load_params(x, err);
+}
+
 static int load_system(struct experiment *x, struct err *err) {
   struct experiment_options *o = &x->options;
   if (transformer_load(&x->model, o->model, err) < 0 || cluster_load(&x->cluster, o->cluster, err) < 0)
     return -1;
-  settle(&o->params, x->cluster.gpu);
   settle(&o->framework, strcmp(x->model.name, "stdit3-xl-2") == 0 ? "eager_apex" : "fused");
   settle(&o->sp_kind, x->model.is_2d ? "dsp" : "ulysses");
   settle(&o->pick, o->no_shuffle ? "deterministic" : "published");
-  if (load_params(x, err) < 0)
+  if (find_params(x, err) < 0)
     return -1;
   x->system = (struct system){
       .model = &x->model,

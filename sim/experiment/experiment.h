@@ -60,6 +60,7 @@ struct policy_result {
   double plan_time_s; /* wall clock spent planning */
   /* not in the JSON result */
   int64_t batch, pack_tokens; /* static, packed: as settled; else 0 */
+  double unmeasured_frac;     /* of the compute time: GEMMs smaller than any measured */
   int64_t steps_over_tokens;  /* steps that exceed --tokens-per-step even so */
   int64_t tokens_dropped, tokens_infeasible, tokens_overlong, tokens_remaining;
   struct named_ids dropped, infeasible;

@@ -257,6 +257,7 @@ static void set_load(struct run *r, struct micro_batch_load *load, const struct 
   lower_real_work(&r->x->system, r->x->samples.samples, m->samples, m->count, real);
   for (int k = 0; k < WORK_CLASSES; k++)
     load->real_work_frac[k] = k == WORK_EXACT || !(p->padded_work[k] > real[k]) ? 1 : real[k] / p->padded_work[k];
+  load->unmeasured_ns = p->unmeasured_ns;
   load->processed_tokens = m->packed ? m->tokens : m->count * sample_tokens(m->shape);
 }
 

@@ -100,6 +100,7 @@ void metrics_add_step(struct metrics *m, const struct plan_iteration *it, const 
       m->token_weight_sq += of_token * of_token * (double)mb->tokens;
       m->recomputed_flops += s.block_flops * recomputed_frac(&m->x->model, mb->recompute_blocks);
       m->processed_tokens += loads[i].processed_tokens;
+      m->unmeasured_ns += (__int128)loads[i].unmeasured_ns * it->groups[g].sp;
       m->sp_tokens[log2_of(it->groups[g].sp)] += mb->tokens;
     }
   add_shares(m, it, record, loads);
@@ -193,6 +194,8 @@ void metrics_finish(const struct metrics *m, const uint8_t *ran, uint8_t ran_val
   r->gpu_hours = gpu_s / 3600;
   for (int i = 0; i < SHARES; i++)
     r->share[i] = (double)m->share_ns[i] / ((double)m->time_ns * world);
+  __int128 compute_ns = m->share_ns[SHARE_COMPUTE] + m->share_ns[SHARE_PADDING] + m->share_ns[SHARE_RECOMPUTE];
+  r->unmeasured_frac = compute_ns > 0 ? (double)m->unmeasured_ns / (double)compute_ns : 0;
   r->padding_frac = 1 - (double)m->tokens / (double)m->processed_tokens;
   r->imbalance_frac = m->max_busy_ns > 0 ? (double)m->imbalance_ns / world / (double)m->max_busy_ns : 0;
   r->mfu_frac = flops / (gpu_s * x->cluster.peak_flops_per_s);

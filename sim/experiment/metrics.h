@@ -9,6 +9,7 @@
 struct micro_batch_load {
   double real_work_frac[WORK_CLASSES]; /* real / padded work, at most 1 */
   int64_t processed_tokens;            /* padding included */
+  int64_t unmeasured_ns;               /* of each of its ranks, see struct program */
 };
 
 /* What a sample costs whoever runs it: all runs of an experiment need it, so it is worked out once. */
@@ -25,9 +26,9 @@ struct metrics {
   int64_t steps, samples, tokens, processed_tokens, time_ns, steps_over_tokens;
   int64_t *step_ns; /* per step */
   size_t n_step_ns, step_ns_cap;
-  __int128 share_ns[SHARES], imbalance_ns, max_busy_ns; /* summed over ranks and steps */
-  double samples_sq;                                    /* sum over steps of samples^2 */
-  double sample_weight_sq, token_weight_sq;             /* sums over samples and tokens of (relative weight)^2 */
+  __int128 share_ns[SHARES], imbalance_ns, max_busy_ns, unmeasured_ns; /* summed over ranks and steps */
+  double samples_sq;                                                   /* sum over steps of samples^2 */
+  double sample_weight_sq, token_weight_sq; /* sums over samples and tokens of (relative weight)^2 */
   double recomputed_flops;
   int64_t sp_tokens[MAX_SPS];
   int64_t peak_bytes, peak_step;

@@ -28,8 +28,8 @@ static int set_int(int64_t *out, const struct option_spec *s, const char *label,
   const char *word = s->unset && strchr(s->unset, ' ') == NULL ? s->unset : NULL;
   char range[80];
   snprintf(range, sizeof range, open ? ">= %.0f" : "from %.0f to %.0f", s->min, s->max);
-  return err_usage(err, "%s must be an integer %s%s%s, got '%.60s'", label, range, word ? " or " : "", word ? word : "",
-                   text);
+  return err_usage(err, "%s must be an integer %s%s%s, got '%.60s'%s", label, range, word ? " or " : "",
+                   word ? word : "", text, end != text && *end && strchr("kKmMgG", *end) ? ": write all digits" : "");
 }
 
 static int set_real(double *out, const struct option_spec *s, const char *label, const char *text, struct err *err) {

@@ -19,15 +19,24 @@ void emit_compute(struct lowering *l, const char *name, double seconds, enum wor
   op->kernels = (uint16_t)kernels;
 }
 
+/* A GEMM of these dimensions that takes `seconds`. */
+static void emit_one_gemm(struct lowering *l, const char *name, double seconds, int64_t m, int64_t n, int64_t k,
+                          enum work_class work) {
+  struct program *p = l->program;
+  emit_compute(l, name, seconds, work, 1);
+  if (!gemm_is_measured(l->system->params, m, n, k))
+    p->unmeasured_ns += p->ops[p->n_ops - 1].ns * p->sections[p->n_sections - 1].repeat;
+}
+
 void emit_gemm(struct lowering *l, const char *name, int64_t m, int64_t n, int64_t k, enum work_class work) {
-  emit_compute(l, name, gemm_time_s(l->system->params, m, n, k), work, 1);
+  emit_one_gemm(l, name, gemm_time_s(l->system->params, m, n, k), m, n, k, work);
 }
 
 void emit_gemm_backward(struct lowering *l, const char *data_name, const char *weight_name, int64_t m, int64_t n,
                         int64_t k, enum work_class work) {
   const struct params *p = l->system->params;
-  emit_compute(l, data_name, gemm_time_s(p, m, k, n), work, 1);
-  emit_compute(l, weight_name, gemm_wgrad_time_s(p, k, n, m), work, 1);
+  emit_one_gemm(l, data_name, gemm_time_s(p, m, k, n), m, k, n, work);
+  emit_one_gemm(l, weight_name, gemm_wgrad_time_s(p, k, n, m), k, n, m, work);
 }
 
 double pass_time_s(const struct lowering *l, const struct memory_pass *pass) {

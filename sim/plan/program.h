@@ -92,6 +92,7 @@ struct program {
   int sp;
   bool host_sync_first;             /* begins with OP_HOST: its time does not depend on the host's lead */
   double padded_work[WORK_CLASSES]; /* what the whole group processes, in the class's unit, to compare real work with */
+  int64_t unmeasured_ns;            /* of a rank's compute: GEMMs smaller than any measured, whose times are a guess */
   bool has_host_ops;
   /* Cached: `cold` starts with the host just as far as the streams; `warm` (valid without OP_HOST) with a host so far
    * ahead that it never holds up. */

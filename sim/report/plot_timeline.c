@@ -475,12 +475,17 @@ static void draw_two(struct gnuplot *g, const struct record r[2]) {
   struct picture seen = r[0].p;
   for (int c = 0; c < TIMELINE_CATEGORIES; c++)
     seen.seen[c] |= r[1].p.seen[c];
+  char run[320];
   draw_titles(g, &r[0].p, &r[0].t);
   draw_legend(g, &seen);
   fputs("set multiplot\n", g->script);
   draw_panel(g, &r[0].p, &upper);
   fputs("unset label\nunset arrow\nunset object\nset label ", g->script);
-  gnuplot_text(g->script, r[1].t.run, 110);
+  if (strcmp(r[0].t.policy, r[1].t.policy) == 0) /* which the title names */
+    snprintf(run, sizeof run, "%.200s", r[1].t.run);
+  else
+    snprintf(run, sizeof run, "%.32s: %.200s", r[1].t.policy, r[1].t.run);
+  gnuplot_text(g->script, run, 110);
   fprintf(g->script, " at screen 0.025,0.465 left textcolor rgb '#%06X'\n", COLOUR_FAINT);
   draw_panel(g, &r[1].p, &lower);
   fputs("unset multiplot\n", g->script);

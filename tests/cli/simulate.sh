@@ -38,6 +38,19 @@ grep -q 'the median one, takes' "$work/explain.txt" || fail 'no explanation'
 grep -q 'attention_backward' "$work/explain.txt" || fail 'no operations in the explanation'
 awk 'length($0) > 160' "$work/table.txt" | grep -q . && fail 'the table is wider than 160 columns'
 
+# Shapes smaller than any measured are told of where they matter: on short samples alone, not beside long ones.
+seven='--model llama2-7b --cluster h200_1x1'
+printf '9\n5\n7\n' >"$work/short.txt"
+printf '9\n5\n40000\n' >"$work/mixed.txt"
+# shellcheck disable=SC2086
+{
+  run --trace "$work/short.txt" $seven --policy bucket,packed >/dev/null 2>"$work/short"
+  run --trace "$work/mixed.txt" $seven --policy bucket,packed >/dev/null 2>"$work/mixed"
+}
+grep -q "warning: bucket: [1-9][0-9.]* % of the compute time is in GEMMs smaller than any measured for parameters 'h200_sxm'" \
+  "$work/short" || fail "short samples: no warning of small GEMMs"
+[ ! -s "$work/mixed" ] || fail "two short samples beside a long one: $(cat "$work/mixed")"
+
 # An experiment file says the same as the command line; the command line wins.
 cat >"$work/e.json" <<END
 {"schema": "dcpsim.experiment/1", "trace": "$work/t.txt", "model": "tiny-1d", "cluster": "h200_8x1",

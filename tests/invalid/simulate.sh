@@ -89,6 +89,10 @@ refuse 2 '--cluster is missing' simulate --trace good.txt --model tiny-1d
 # Options: names and numbers.
 wrong 2 "unknown policy 'nosuch' (valid: given, static, bucket" --policy nosuch
 wrong 2 "unknown policy '' " --policy bucket,,dcp
+wrong 2 "unknown policy 'bukcet', did you mean 'bucket'?" --policy bukcet
+wrong 2 "got '128k': write all digits" --max-length 128k
+wrong 2 "did you mean 'wikipedia'?" --trace wikipdia
+wrong 2 "cluster 'cpu_2x1' has no parameters of its own" --cluster cpu_2x1
 wrong 2 "'bucket' is named twice" --policy bucket,bucket
 wrong 2 "'packed' is not one of the policies" --policy bucket,dcp --baseline packed
 wrong 2 "unknown policy 'nosuch'" --baseline nosuch

@@ -200,6 +200,29 @@ Test(step, cross_attention_occupancy) {
   params_free(s.params);
 }
 
+/* Of few tokens the weight gradients, whose inner dimension they are, are smaller than any GEMM measured: 32, of which
+ * half is let pass. */
+Test(step, unmeasured_gemms) {
+  struct setting s;
+  set(&s, "h200_2x1", 1);
+  for (int tokens = 4; tokens <= 64; tokens *= 4) {
+    struct microbatch mb = {.batch = 1, .seqlen = tokens, .recompute_blocks = {1, 0}};
+    struct program p;
+    int64_t weight_gradients_ns = 0;
+    lower_micro_batch(&p, &s.system, 1, &mb);
+    for (size_t i = 0; i < p.n_sections; i++)
+      for (int k = 0; k < p.sections[i].n_ops; k++) {
+        const struct op *op = &p.ops[p.sections[i].first_op + k];
+        weight_gradients_ns += strstr(op->name, "_wgrad") ? op->ns * p.sections[i].repeat : 0;
+      }
+    cr_expect_gt(weight_gradients_ns, 0);
+    cr_expect_eq(p.unmeasured_ns, tokens < 16 ? weight_gradients_ns : 0, "%d tokens: %lld of %lld ns", tokens,
+                 (long long)p.unmeasured_ns, (long long)weight_gradients_ns);
+    program_release(&p);
+  }
+  params_free(s.params);
+}
+
 /* Zero 3 runs micro-batches in lockstep, so accumulation cannot balance: the step is the sum of the slowest of each. */
 Test(step, zero3_is_lockstep) {
   struct setting s;

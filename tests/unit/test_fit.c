@@ -122,11 +122,14 @@ Test(fit, same_rows_same_bytes, .init = setup, .fini = teardown) {
   cr_expect(t > 1.5e-4 && t < 2.6e-4, "%g", t);
   char text[256];
   cr_expect_not(params_range_warning(params, text, sizeof text));
-  gemm_time_s(params, 4096, 4096, 1 << 20); /* saturated: no warning */
+  cr_expect(gemm_is_measured(params, 4096, 4096, 1 << 20), "saturated: in proportion");
+  cr_expect_not(gemm_is_measured(params, 4096, 4096, 8));
+  attention_forward_time_s(params, &(struct attention_shape){true, 1, 512, 512, 8, 8, 128});
   cr_expect_not(params_range_warning(params, text, sizeof text));
-  gemm_time_s(params, 4096, 4096, 8);
+  attention_forward_time_s(params, &(struct attention_shape){true, 1, 512, 512, 8, 8, 16});
   cr_expect(params_range_warning(params, text, sizeof text));
-  cr_expect_str_eq(text, "parameters 'fitted' were used outside their measured range: gemm smaller than any measured");
+  cr_expect_str_eq(text, "parameters 'fitted' were used outside their measured range: attention with a head dim beyond "
+                         "those measured");
   params_free(params);
   free(first);
   free(second);

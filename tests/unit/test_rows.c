@@ -106,7 +106,7 @@ Test(rows, groups_at_once) {
 
 Test(rows, refusals) {
   static const char *const cases[][2] = {
-      {"op,m\n", "rows 'r.csv': no column 'dtype' (there are op, m)"},
+      {"op,m\n", "rows 'r.csv': no column 'dtype' (its columns: op, m)"},
       {"op,dtype,time_s\n", "rows 'r.csv' has a header and no rows"},
       {"op,dtype,m,n,time_s\ngemm,bf16,1,2,1\n", "rows 'r.csv' line 2: no column 'k', which gemm rows need"},
       {"op,dtype,m,n,k,time_s\ngemm,bf16,1,2,3,1\ngemm,bf16,1,,3,1\n",
