@@ -108,7 +108,7 @@ Test(step, waits_for_the_slower_rank_and_then_synchronises) {
   struct step_group groups[] = {{0, 1, 0, &lists[0], 1}, {1, 1, 0, &lists[1], 1}};
   struct engine *e = engine_new(&s.system, false);
   struct step_input in = {.groups = groups, .n_groups = 2};
-  const struct step_result *r = engine_step(e, &in);
+  const struct step_result *r = engine_step(e, &in, NULL);
   struct collective_cost sum = collectives_cost(&s.system, COLLECTIVE_ALL_REDUCE, 1e9);
   int64_t sync = llround(sum.time_s * 1e9);
   cr_assert_eq(r->sync_end_ns, 3000000 + sync, "a single uncontended collective costs exactly its table value");
@@ -135,7 +135,7 @@ Test(step, micro_batches_follow_each_other_and_a_straggler_is_waited_for) {
   double factors[] = {1, 1.5};
   struct engine *e = engine_new(&s.system, false);
   struct step_input in = {.groups = groups, .n_groups = 2, .factors = factors};
-  const struct step_result *r = engine_step(e, &in);
+  const struct step_result *r = engine_step(e, &in, NULL);
   int64_t optimizer = r->actors[1].account.optimizer_ns - r->actors[0].account.optimizer_ns;
   cr_assert_gt(optimizer, 0);
   cr_assert_eq(r->actors[0].account.idle_ns, 1500000 + optimizer, "for its backward, then for its optimizer");
@@ -155,7 +155,7 @@ Test(step, a_later_round_starts_when_all_its_ranks_are_free) {
   struct step_group groups[] = {{0, 1, 0, &lists[0], 1}, {1, 1, 0, &lists[1], 1}, {0, 2, 1, &lists[2], 1}};
   struct engine *e = engine_new(&s.system, false);
   struct step_input in = {.groups = groups, .n_groups = 3};
-  const struct step_result *r = engine_step(e, &in);
+  const struct step_result *r = engine_step(e, &in, NULL);
   int64_t sync = llround(collectives_cost(&s.system, COLLECTIVE_ALL_REDUCE, 1e6).time_s * 1e9);
   cr_assert_eq(r->sync_end_ns, 2500000 + 700000 + sync);
   cr_assert_eq(r->between.idle_ns, 1500000);
@@ -214,9 +214,9 @@ Test(step, zero3_is_lockstep) {
   struct step_group aligned[] = {{0, 1, 0, first, 2}, {1, 1, 0, first, 2}};
   struct engine *e = engine_new(&s.system, false);
   struct step_input in = {.groups = crossed, .n_groups = 2};
-  int64_t t_crossed = engine_step(e, &in)->sync_end_ns;
+  int64_t t_crossed = engine_step(e, &in, NULL)->sync_end_ns;
   in.groups = aligned;
-  int64_t t_aligned = engine_step(e, &in)->sync_end_ns;
+  int64_t t_aligned = engine_step(e, &in, NULL)->sync_end_ns;
   cr_assert_gt(t_crossed, t_aligned + (q.cold.time_ns - p.cold.time_ns) / 2, "%lld %lld", (long long)t_crossed,
                (long long)t_aligned);
   engine_free(e);
