@@ -392,7 +392,10 @@ static int play_draws(struct run *r) {
   for (int i = 0; i < r->n_lanes && rc == 0; i++) {
     r->lane = &r->lanes[i];
     rc = play(r);
-    r->job->draws[i] += rc == 0 ? s_from_ns(r->record.step_ns) : 0;
+    if (rc == 0)
+      r->job->draws[i] += s_from_ns(r->record.step_ns);
+    else if (i > 0)
+      err_prefix(&r->job->err, "draw %d of moved parameters (--draws 0: none)", i);
   }
   r->lane = r->lanes;
   return rc;

@@ -1,5 +1,6 @@
 /* Whole experiments: the bytes choose numbers of any magnitude that the readers accept, for parameters, model, cluster,
- * lengths and options. Whatever they are, a run ends with a result or with one line of error. */
+ * lengths and options. Whatever they are, a run ends with a result or with one line of error. Layers and GPUs are few,
+ * so that it ends soon. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,7 +131,7 @@ static const char *write_model(struct input *in, bool is_2d) {
   ADD(&t,
       "{\"schema\": \"dcpsim.model/1\", \"name\": \"m\", \"source\": \"s\", \"layers\": %.0f, \"hidden\": %.0f, "
       "\"heads\": %.0f, \"kv_heads\": %.0f, \"head_dim\": %.0f, \"ffn\": %.0f, ",
-      whole(in, 1, 8, 1024), whole(in, 1, 1024, 1 << 24), is_2d ? kv_heads : kv_heads * group, kv_heads,
+      whole(in, 1, 8, 64), whole(in, 1, 1024, 1 << 24), is_2d ? kv_heads : kv_heads * group, kv_heads,
       whole(in, 1, 128, 1 << 24), whole(in, 1, 4096, 1 << 24));
   if (is_2d)
     ADD(&t,
@@ -149,7 +150,7 @@ static const char *write_cluster(struct input *in) {
       "{\"schema\": \"dcpsim.cluster/1\", \"name\": \"c\", \"gpu\": \"h200_sxm\", \"gpus_per_node\": %.0f, \"nodes\": "
       "%.0f, \"memory_bytes\": %.0f, \"peak_flops_per_s\": %.6g, \"nvlink_bytes_per_s\": %.6g, \"nic_bytes_per_s\": "
       "%.6g, \"oversubscription\": %.6g}",
-      whole(in, 1, 2, 8), whole(in, 1, 2, 32), whole(in, 1e6, 1.5e11, 1125899906842624.0), number(in, 1, 1e15, 1e18),
+      whole(in, 1, 2, 8), whole(in, 1, 2, 4), whole(in, 1e6, 1.5e11, 1125899906842624.0), number(in, 1, 1e15, 1e18),
       number(in, 1, 450e9, 1e15), number(in, 1, 50e9, 1e15), number(in, 1, 1, 1000));
   return put_file(CLUSTER, t.v);
 }
@@ -186,7 +187,7 @@ static void set_options(struct experiment_options *o, struct input *in, bool is_
   ASSERT(options_set(o, "draws", bits & 16 ? "2" : "0", NULL) == 0);
   set_number(o, "jitter", optional(in, 1e-3, 10));
   set_number(o, "tokens-per-step", floor(optional(in, 1, 1e15)));
-  set_number(o, "max-gas", floor(optional(in, 1, 1e6)));
+  set_number(o, "max-gas", floor(optional(in, 1, 1e3)));
   set_number(o, "min-gas", floor(optional(in, 1, 1e6)));
   set_number(o, "batch", floor(optional(in, 1, 1e9)));
   set_number(o, "global-batch", floor(optional(in, 1, 4e9)));

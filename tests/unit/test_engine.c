@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "sim/base/units.h"
 #include "sim/engine/classes.h"
 #include "sim/engine/collectives.h"
 #include "sim/engine/step.h"
@@ -143,6 +144,59 @@ Test(step, micro_batches_follow_each_other_and_a_straggler_is_waited_for) {
   cr_assert_eq(r->imbalance_ns, 1500000);
   engine_free(e);
   program_release(&p);
+  params_free(s.params);
+}
+
+Test(step, what_the_clock_cannot_hold_is_an_error) {
+  struct setting s;
+  set(&s, "h200_2x1", 0);
+  struct program hour = one_op(OP_MAX_NS, 1e6), overlong = one_op(1, 1e6);
+  program_set_time(&overlong, &overlong.ops[0], 2 * s_from_ns(OP_MAX_NS));
+  program_fold_cache(&overlong);
+  cr_expect_eq(overlong.ops[0].ns, OP_MAX_NS);
+  cr_expect(isinf(program_time_s(&overlong)));
+  const struct program *lists[] = {&hour, &overlong};
+  struct step_group group = {0, 1, 0, &lists[0], 1};
+  double factors[] = {1.001, 1};
+  struct engine *e = engine_new(&s.system, false);
+  struct step_input in = {.groups = &group, .n_groups = 1};
+  struct err err = {0};
+  cr_assert_not_null(engine_step(e, &in, &err));
+  in.factors = factors;
+  cr_expect_null(engine_step(e, &in, &err));
+  cr_expect_not_null(strstr(err.msg, "one work takes 3604 s on a rank slowed by a factor of 1"), "%s", err.msg);
+  in.factors = NULL;
+  group.programs = &lists[1];
+  cr_expect_null(engine_step(e, &in, &err));
+  cr_expect_not_null(strstr(err.msg, "one work of "), "%s", err.msg);
+  cr_expect_not_null(strstr(err.msg, " takes 2.000 h with parameters 'h200_sxm': more than the hour"), "%s", err.msg);
+  engine_free(e);
+  program_release(&hour);
+  program_release(&overlong);
+  params_free(s.params);
+}
+
+/* Compute is never at rest: its clock counts 2^63 units in 2.4 hours, and starts again in time. */
+Test(step, a_step_may_take_days) {
+  enum { N = 60 };
+  struct setting s;
+  set(&s, "h200_2x1", 0);
+  struct program a = one_op(OP_MAX_NS, 1e6), b = one_op(OP_MAX_NS / 3 * 2, 1e6);
+  const struct program *as[N], *bs[N];
+  for (int i = 0; i < N; i++) {
+    as[i] = &a;
+    bs[i] = &b;
+  }
+  struct step_group groups[] = {{0, 1, 0, as, N}, {1, 1, 0, bs, N}};
+  struct engine *e = engine_new(&s.system, true);
+  struct step_input in = {.groups = groups, .n_groups = 2, .plain = true};
+  const struct step_result *r = engine_step(e, &in, NULL);
+  cr_assert_not_null(r);
+  cr_expect_eq(r->max_busy_ns, N * OP_MAX_NS);
+  cr_expect_eq(r->imbalance_ns, N * (OP_MAX_NS / 3));
+  engine_free(e);
+  program_release(&a);
+  program_release(&b);
   params_free(s.params);
 }
 
