@@ -1,5 +1,6 @@
 #include "sim/plan/program.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -26,7 +27,7 @@ struct op *program_add(struct program *p, enum op_kind kind, const char *name) {
 
 void program_set_time(struct program *p, struct op *op, double seconds) {
   if (seconds <= s_from_ns(OP_MAX_NS)) {
-    op->ns = seconds > 0 ? int64_max(1, ns_from_s(seconds)) : 0;
+    op->ns = seconds < 1e-6 ? (int64_t)ceil(seconds * 1e9) : ns_from_s(seconds);
     return;
   }
   op->ns = OP_MAX_NS;

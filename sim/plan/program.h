@@ -112,7 +112,8 @@ void program_release(struct program *p);
 void program_begin_section(struct program *p, enum section_place place, int repeat);
 struct op *program_add(struct program *p, enum op_kind kind, const char *name);
 
-/* Sets the op's time: at least 1 ns of what takes any, at most OP_MAX_NS, which is noted in p->overlong. */
+/* Sets the op's time: to the nearest nanosecond, below a microsecond to the next, so that rounding takes nothing away
+ * that counts; at most OP_MAX_NS, more is noted in p->overlong. */
 void program_set_time(struct program *p, struct op *op, double seconds);
 /* 0, or -1 with the reason why the program takes too long to be played under these parameters. */
 int program_check(const struct program *p, const char *params_name, struct err *err);
