@@ -85,10 +85,15 @@ static void predict_time(const struct training_case *c, const struct params *par
   struct step_group group = {.sp = c->sp, .programs = programs, .n_micro_batches = c->micro_batches};
   struct step_input in = {.groups = &group, .n_groups = 1, .factors = factors};
   struct engine *engine = engine_new(&s, false);
-  take_result(engine_step(engine, &in), out);
-  double sgd_s = sgd_difference_s(c, params, out->optimizer_s);
-  out->step_s += sgd_s;
-  out->optimizer_s += sgd_s;
+  const struct step_result *result = engine_step(engine, &in, NULL);
+  if (result) {
+    take_result(result, out);
+    double sgd_s = sgd_difference_s(c, params, out->optimizer_s);
+    out->step_s += sgd_s;
+    out->optimizer_s += sgd_s;
+  } else {
+    out->step_s = INFINITY;
+  }
   engine_free(engine);
   free(factors);
   free(programs);

@@ -16,7 +16,7 @@ struct training_op {
 };
 
 struct training_prediction {
-  double step_s; /* 0 where the case has no time */
+  double step_s; /* 0 where the case has no time; infinite where it takes longer than engine_step allows */
   int64_t peak_bytes;
   int recomputed;                                                              /* blocks */
   double work_s, recompute_s, exchange_s, sync_s, optimizer_s, host_s, idle_s; /* of a rank; their sum is step_s */

@@ -37,9 +37,14 @@ static struct rows rows_of(const struct system *s, int sp, const struct microbat
   return r;
 }
 
+/* More than any device has (hardware.c): what is larger counts as this much, so that sums over layers stay in range. */
+#define MOST_BYTES (INT64_C(1) << 50)
+
+static int64_t whole_bytes(double bytes) { return (int64_t)fmin(ceil(bytes), (double)MOST_BYTES); }
+
 /* Whole bytes of `u` hidden-state copies of `rows` rows, rounded up. */
 static int64_t hidden_bytes(const struct system *s, double u, int64_t rows) {
-  return (int64_t)ceil(u * (double)(ACTIVATION_BYTES * s->model->hidden) * (double)rows);
+  return whole_bytes(u * (double)(ACTIVATION_BYTES * s->model->hidden) * (double)rows);
 }
 
 static int64_t block_input_bytes(const struct system *s, const struct rows *rows) {
@@ -56,7 +61,7 @@ static int64_t block_saved_bytes(const struct system *s, const struct rows *rows
     const struct block_passes passes = framework_block(s->framework, s->model, (enum block_kind)kind);
     bytes += hidden_bytes(s, passes.saved_u, local) + hidden_bytes(s, passes.saved_text_u, text);
   }
-  return bytes;
+  return int64_min(bytes, MOST_BYTES);
 }
 
 int64_t memory_block_activation_bytes(const struct system *s, int sp, const struct microbatch *mb, int module) {
@@ -85,7 +90,7 @@ static int64_t outside_bytes(const struct system *s, const struct rows *rows) {
     return hidden_bytes(s, 2, rows->local);
   const double caption = (double)s->model->text_channels *
                          (s->framework->host_copy_bytes_per_text_token + ACTIVATION_BYTES) * (double)rows->text;
-  return hidden_bytes(s, 4, rows->local) + hidden_bytes(s, 3, rows->text) + (int64_t)ceil(caption);
+  return hidden_bytes(s, 4, rows->local) + hidden_bytes(s, 3, rows->text) + whole_bytes(caption);
 }
 
 /* Gradients that live beside the saved tensors while a kept block is differentiated: of its output and of the MLP's
@@ -130,7 +135,7 @@ static int64_t logits_bytes(const struct system *s, const struct rows *rows) {
     tokens = int64_min(tokens, s->parallel.head_chunk);
     per_logit = fmin(per_logit, TILED_LOGITS_BYTES);
   }
-  return (int64_t)ceil(per_logit * (double)s->model->vocab * (double)tokens);
+  return whole_bytes(per_logit * (double)s->model->vocab * (double)tokens);
 }
 
 /* What the published profile adds for captions and modulation beyond what exists; see memory.h. */

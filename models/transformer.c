@@ -11,6 +11,7 @@
 #define PRESET_FOLDER "models/presets"
 #define MAX_PRESETS 256
 #define MAX_DIMENSION (INT64_C(1) << 24)
+#define MAX_PARAMS INT64_C(1000000000000000) /* a thousand trillion: bytes of their states fit int64 */
 
 static const char *const model_keys[] = {
     "schema",      "name",         "source",      "is_2d",         "causal",        "layers",
@@ -49,6 +50,10 @@ static int read_common(struct transformer *m, const struct json_doc *doc, struct
   if (m->heads % m->kv_heads != 0)
     return json_error(doc, json_object_get(doc->root, "kv_heads"), err, "'kv_heads' %lld does not divide 'heads' %lld",
                       (long long)m->kv_heads, (long long)m->heads);
+  if (m->heads * m->head_dim > MAX_DIMENSION)
+    return json_error(doc, json_object_get(doc->root, "heads"), err,
+                      "'heads' x 'head_dim' must be at most %lld, got %lld", (long long)MAX_DIMENSION,
+                      (long long)(m->heads * m->head_dim));
   if (m->head_dim == 0)
     return json_error(doc, json_object_get(doc->root, "heads"), err,
                       "'heads' must be at most 'hidden', got %lld and %lld", (long long)m->heads, (long long)m->hidden);
@@ -105,6 +110,9 @@ static int load_file(struct transformer *out, const char *path, struct err *err)
     rc = read_common(&m, &doc, err);
   if (rc == 0)
     rc = m.is_2d ? read_2d(&m, &doc, err) : read_1d(&m, &doc, err);
+  if (rc == 0 && transformer_params(&m) > MAX_PARAMS)
+    rc = json_error(&doc, json_object_get(doc.root, "hidden"), err, "a model of %.4g parameters: more than %.4g",
+                    (double)transformer_params(&m), (double)MAX_PARAMS);
   json_doc_release(&doc);
   if (rc == 0)
     *out = m;

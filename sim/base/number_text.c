@@ -34,6 +34,9 @@ struct number_text si_text(double v) {
 struct number_text duration_text(double s) {
   struct number_text t;
   double v = s < 1 ? s * 1e3 : s < 7200 ? s : s / 3600;
-  snprintf(t.text, sizeof t.text, "%.*f %s", decimals(v), v, s < 1 ? "ms" : s < 7200 ? "s" : "h");
+  if (v >= 1e9) /* no figure that means anything, but text for an error that names it */
+    snprintf(t.text, sizeof t.text, "%.3g h", v);
+  else
+    snprintf(t.text, sizeof t.text, "%.*f %s", decimals(v), v, s < 1 ? "ms" : s < 7200 ? "s" : "h");
   return t;
 }

@@ -189,7 +189,7 @@ static void make_groups(struct execute_plan *p) {
 
 /* ---- simulation ---- */
 
-static void simulate(struct execute_plan *p) {
+static int simulate(struct execute_plan *p, struct err *err) {
   size_t n = p->line.plan.n_groups;
   struct step_group *groups = xcalloc(n, sizeof *groups);
   const struct program **programs = xcalloc(p->n_programs, sizeof *programs);
@@ -206,9 +206,12 @@ static void simulate(struct execute_plan *p) {
                           .plain = true,
                           .timeline = &p->simulated,
                           .iteration = (int32_t)p->line.iteration};
-  p->predicted_step_s = s_from_ns(engine_step(p->engine, &in)->step_ns);
+  const struct step_result *result = engine_step(p->engine, &in, err);
+  if (result)
+    p->predicted_step_s = s_from_ns(result->step_ns);
   free(groups);
   free(programs);
+  return result ? 0 : -1;
 }
 
 /* The spans of one rank's stream, in order. */
@@ -330,7 +333,8 @@ int execute_plan_next(struct execute_plan *p, int rank, struct err *err) {
     return rc;
   for (size_t g = 0; g < p->line.plan.n_groups; g++)
     lower_group(p, &p->line.plan.groups[g]);
-  simulate(p);
+  if (simulate(p, err) < 0)
+    return -1;
   predict_rank(p, rank);
   predict_collectives(p);
   p->step.collectives = p->collectives;

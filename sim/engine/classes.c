@@ -43,12 +43,23 @@ static int64_t clock_at(const struct work_class_clock *k, int64_t now_ns) {
   return k->units + (now_ns - k->since_ns) * k->rate;
 }
 
+/* Once an hour of work is done without a pause the clock goes back to 0, and its members with it. */
+static void restart_clock(struct work_class_clock *k, int64_t now_ns) {
+  int64_t units = clock_at(k, now_ns);
+  for (size_t i = 0; i < k->members.n; i++)
+    k->members.v[i].key -= units;
+  k->units = 0;
+  k->since_ns = now_ns;
+}
+
 void classes_start(struct classes *c, int class, int64_t now_ns, int64_t ns, uint32_t payload) {
   struct work_class_clock *k = &c->v[class];
   if (k->members.n == 0) { /* an empty class has no past: restart its clock, so that it cannot overflow */
     k->units = 0;
     k->since_ns = now_ns;
   }
+  if (clock_at(k, now_ns) > INT64_MAX / 2)
+    restart_clock(k, now_ns);
   heap_push(&k->members, clock_at(k, now_ns) + work_units(ns), payload);
 }
 
@@ -89,7 +100,7 @@ static uint64_t signature_of(const struct classes *c) {
 static void set_rate(struct work_class_clock *k, int64_t now_ns, int64_t rate) {
   if (rate == k->rate)
     return;
-  k->units = clock_at(k, now_ns);
+  k->units = k->members.n > 0 ? clock_at(k, now_ns) : 0;
   k->since_ns = now_ns;
   k->rate = rate;
 }

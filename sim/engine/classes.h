@@ -10,7 +10,7 @@
 #include "sim/base/heap.h"
 
 #define UNITS_PER_NS ((int64_t)1 << 20)
-#define MAX_WORK_NS (INT64_MAX / UNITS_PER_NS / 2) /* over an hour in one op: our own mistake */
+#define MAX_WORK_NS (INT64_MAX / UNITS_PER_NS / 2) /* over an hour; step_check refuses longer ops */
 #define MAX_CLASSES 24
 
 static inline int64_t work_units(int64_t ns) {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/base/number_text.h"
 #include "sim/base/units.h"
 #include "sim/plan/program_time.h"
 
@@ -30,10 +31,26 @@ struct collective_cost collectives_cost(const struct system *s, enum collective 
   return collective_cost(s->params, c, kind, cluster_gpus(c), c->nodes, bytes);
 }
 
+int64_t collectives_ns(double seconds) { return seconds <= s_from_ns(OP_MAX_NS) ? ns_from_s(seconds) : OP_MAX_NS; }
+
+int collectives_check(const struct system *s, enum collective kind, double bytes, struct err *err) {
+  double seconds = collectives_cost(s, kind, bytes).time_s;
+  if (seconds <= s_from_ns(OP_MAX_NS))
+    return 0;
+  return err_set(err,
+                 "one %s of %.4g bytes over the %d GPUs of '%s' takes %s with parameters '%s': more than the hour "
+                 "that an operation may",
+                 collective_name(kind), bytes, system_world(s), s->cluster->name, duration_text(seconds).text,
+                 params_name(s->params));
+}
+
 static void add(struct collectives *c, const struct system *s, const struct op *op, double bytes, int after_post) {
   struct collective_cost cost = collectives_cost(s, op->collective, bytes);
-  struct step_collective sc = {
-      .after_post = after_post, .name = op->name, .kind = op->collective, .bytes = bytes, .ns = ns_from_s(cost.time_s)};
+  struct step_collective sc = {.after_post = after_post,
+                               .name = op->name,
+                               .kind = op->collective,
+                               .bytes = bytes,
+                               .ns = collectives_ns(cost.time_s)};
   memcpy(sc.load, cost.load, sizeof sc.load);
   VEC_PUSH(c->v, c->n, c->cap, sc);
 }

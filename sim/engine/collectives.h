@@ -31,5 +31,9 @@ void collectives_release(struct collectives *c);
 
 /* Uncontended cost of one gradient reduction or parameter gather over all ranks; with `shard node` its two levels. */
 struct collective_cost collectives_cost(const struct system *s, enum collective kind, double bytes);
+/* Its time on the clock, OP_MAX_NS at most. */
+int64_t collectives_ns(double seconds);
+/* 0, or -1 where it takes longer than that. */
+int collectives_check(const struct system *s, enum collective kind, double bytes, struct err *err);
 
 #endif

@@ -13,6 +13,7 @@ struct engine *engine_new(const struct system *system, bool unequal_counts) {
   e->system = system;
   e->unequal_counts = unequal_counts;
   lower_step_tail(&e->tail, system);
+  program_fold_cache(&e->tail);
   classes_init(&e->classes, params_overlap_slowdown_frac(system->params), system->cluster->oversubscription > 1);
   size_t world = (size_t)system_world(system);
   e->rank_group = xmalloc(size_mul(world, sizeof *e->rank_group));
@@ -79,7 +80,7 @@ static void start_collective_if_ready(struct engine *e) {
 /* Collectives that must be complete before an OP_WAIT of this actor passes. */
 static size_t wait_target(const struct engine *e, const struct actor *a, int lag) {
   const struct group_state *g = &e->groups[a->group];
-  size_t base = (size_t)g->collective_base;
+  size_t base = g->collective_base;
   if (e->collectives.every_micro_batch)
     base += e->collectives.n * (size_t)a->micro_batch;
   int arrived = a->next_collective - lag;
@@ -344,18 +345,19 @@ static void add_edges(struct engine *e, int group) {
 /* How many arrivals each collective needs. */
 static void count_needs(struct engine *e) {
   size_t per = e->collectives.n, rounds = 0;
-  int base = 0, round = 0, round_max = 0;
+  size_t base = 0;
+  int round = 0, round_max = 0;
   for (size_t i = 0; i < e->n_groups; i++) {
     const struct step_group *g = &e->in->groups[i];
     if (g->round != round) {
-      base += round_max;
+      base += (size_t)round_max;
       round_max = 0;
       round = g->round;
     }
     round_max = g->n_micro_batches > round_max ? g->n_micro_batches : round_max;
-    e->groups[i].collective_base = e->collectives.every_micro_batch ? base * (int)per : 0;
+    e->groups[i].collective_base = e->collectives.every_micro_batch ? base * per : 0;
   }
-  rounds = (size_t)(base + round_max);
+  rounds = base + (size_t)round_max;
   e->n_need = e->collectives.every_micro_batch ? per * rounds : per;
   if (e->n_need > e->need_cap) {
     e->need_cap = e->n_need;
@@ -366,7 +368,7 @@ static void count_needs(struct engine *e) {
     const struct group_state *g = &e->groups[i];
     size_t n = e->collectives.every_micro_batch ? per * (size_t)e->in->groups[i].n_micro_batches : g->posts ? per : 0;
     for (size_t k = 0; k < n; k++)
-      e->need[(size_t)g->collective_base + k] += g->n_actors;
+      e->need[g->collective_base + k] += g->n_actors;
   }
 }
 
@@ -437,7 +439,9 @@ static void wake(struct engine *e, struct actor *a) {
     advance(e, a);
 }
 
-static void run_events(struct engine *e) {
+/* -1 with *err set once the step takes too long, as it may where contention slows it. */
+static int run_events(struct engine *e, struct err *err) {
+  int64_t max_ns = step_max_ns(e->system);
   while (e->unfinished > 0 || e->completed < e->n_need) {
     int class = -1;
     int64_t work_ns = classes_next_ns(&e->classes, &class);
@@ -462,17 +466,25 @@ static void run_events(struct engine *e) {
       start_collective_if_ready(e);
       ASSERT(e->collective_active);
     }
+    if (e->now_ns > max_ns)
+      return step_overlong(e->system, s_from_ns(e->now_ns), err);
     classes_update(&e->classes, e->now_ns);
   }
+  return 0;
 }
 
-const struct step_result *engine_step(struct engine *e, const struct step_input *in) {
+const struct step_result *engine_step(struct engine *e, const struct step_input *in, struct err *err) {
+  if (step_check(e, in, err) < 0)
+    return NULL;
   set_up(e, in);
+  if (step_check_collectives(e, err) < 0)
+    return NULL;
   if (e->plain)
     begin_plain(e);
   else
     step_begin_folded(e);
-  run_events(e);
+  if (run_events(e, err) < 0)
+    return NULL;
   step_collect(e);
   return &e->result;
 }

@@ -63,12 +63,14 @@ struct engine;
 struct engine *engine_new(const struct system *system, bool unequal_counts);
 void engine_free(struct engine *e);
 
-/* The result points into the engine and is valid until the next call. Asserts that every rank's nanoseconds add up. */
-const struct step_result *engine_step(struct engine *e, const struct step_input *in);
+/* The result points into the engine and is valid until the next call. NULL with *err set where an operation takes over
+ * OP_MAX_NS or the step over INT64_MAX / 4 nanoseconds of all its ranks. Asserts that every rank's nanoseconds add up.
+ */
+const struct step_result *engine_step(struct engine *e, const struct step_input *in, struct err *err);
 
 /* What the step takes at the least: its longest group alone, without contention or waiting for others, and the tail; in
- * a fraction of the time that playing it takes. For steps without factors. */
-int64_t engine_least_ns(struct engine *e, const struct step_input *in);
+ * a fraction of the time that playing it takes; -1 with *err set as engine_step. For steps without factors. */
+int64_t engine_least_ns(struct engine *e, const struct step_input *in, struct err *err);
 
 /* Uncontended nanoseconds of the collectives that one step with one micro-batch per rank issues, the tail's included.
  */

@@ -17,7 +17,7 @@ static struct tail_time play_tail(struct engine *e, int64_t start_ns, double slo
   for (size_t i = 0; i < e->tail.n_ops; i++) {
     const struct op *op = &e->tail.ops[i];
     if (op->kind == OP_POST) {
-      int64_t ns = ns_from_s(collectives_cost(e->system, op->collective, op->bytes).time_s);
+      int64_t ns = collectives_ns(collectives_cost(e->system, op->collective, op->bytes).time_s);
       record_all_ranks(e, TIMELINE_CAT_GRAD_SYNC, op->name, TIMELINE_SYNC, t.end_ns, t.end_ns + ns);
       t.sync_ns += ns;
       t.end_ns += ns;
@@ -29,13 +29,6 @@ static struct tail_time play_tail(struct engine *e, int64_t start_ns, double slo
     }
   }
   return t;
-}
-
-static double slowest_factor(const struct engine *e) {
-  double f = 1;
-  for (int r = 0; e->in->factors && r < system_world(e->system); r++)
-    f = r == 0 || e->in->factors[r] > f ? e->in->factors[r] : f;
-  return f;
 }
 
 /* The rest of the step of a rank that is free from `from_ns`, with `from_sync_ns` of collectives behind it. */
@@ -136,7 +129,7 @@ void step_collect(struct engine *e) {
   r->sync_end_ns = e->last_collective_end_ns;
   for (size_t i = 0; i < e->n_actors; i++)
     r->sync_end_ns = int64_max(r->sync_end_ns, e->actors[i].ended_ns);
-  struct tail_time tail = play_tail(e, r->sync_end_ns, slowest_factor(e));
+  struct tail_time tail = play_tail(e, r->sync_end_ns, step_slowest_factor(e->system, e->in));
   r->step_ns = tail.end_ns;
   account_between(e);
   e->n_out = 0;
@@ -145,7 +138,7 @@ void step_collect(struct engine *e) {
   int world = system_world(e->system);
   for (int rank = 0; rank < world; rank++)
     r->idle_ranks += e->rank_group[rank] < 0;
-  account_end(e, &r->idle, 0, 0, &tail, e->in->factors ? slowest_factor(e) : 1);
+  account_end(e, &r->idle, 0, 0, &tail, step_slowest_factor(e->system, e->in));
   r->actors = e->out_actors;
   r->n_actors = (int)e->n_out;
   r->work_ns = e->work;
@@ -154,9 +147,11 @@ void step_collect(struct engine *e) {
   check_partition(e);
 }
 
-int64_t engine_least_ns(struct engine *e, const struct step_input *in) {
+int64_t engine_least_ns(struct engine *e, const struct step_input *in, struct err *err) {
   int64_t longest_ns = 0;
   ASSERT(!in->factors && !in->timeline);
+  if (step_check(e, in, err) < 0)
+    return -1;
   for (int i = 0; i < in->n_groups; i++) {
     struct rank_state r = rank_state_at(0, 1);
     for (int m = 0; m < in->groups[i].n_micro_batches; m++)

@@ -61,7 +61,7 @@ void account_compute(struct engine *e, struct actor *a, const struct op *op, int
 
 void arrive_collectives(struct engine *e, struct actor *a) {
   const struct group_state *g = &e->groups[a->group];
-  size_t per = e->collectives.n, base = (size_t)g->collective_base;
+  size_t per = e->collectives.n, base = g->collective_base;
   if (e->collectives.every_micro_batch)
     base += per * (size_t)a->micro_batch;
   while (a->next_collective < (int)per && e->collectives.v[a->next_collective].after_post <= a->posted)

@@ -58,7 +58,7 @@ struct group_state {
   bool posts; /* synchronises: some rank of it has no later group */
   bool done;
   int64_t end_ns, host_ns;
-  int collective_base; /* index of its first micro-batch's first collective */
+  size_t collective_base; /* index of its first micro-batch's first collective */
 };
 
 struct edge {
@@ -79,6 +79,7 @@ struct engine {
   const struct step_input *in;
   bool plain; /* every op is an event */
   int64_t now_ns;
+  bool collectives_checked, tail_checked;
 
   struct actor *actors;
   size_t n_actors, actors_cap;
@@ -149,6 +150,16 @@ void settle_runs(struct engine *e);
 void expect_runs(struct engine *e);
 /* step_fold.c: plays what can be played without events and hands over the rest. */
 void step_begin_folded(struct engine *e);
+/* step_limits.c: 0, or -1 where an op at its rank's speed, or all ops of the step one after the other, take longer than
+ * the clock can hold. */
+int step_check(struct engine *e, const struct step_input *in, struct err *err);
+/* The same of what takes part in every step: the tail; and the collectives, once they are known. */
+int step_check_collectives(struct engine *e, struct err *err);
+/* The longest step: all ranks' nanoseconds must add up in int64. */
+int64_t step_max_ns(const struct system *s);
+int step_overlong(const struct system *s, double seconds, struct err *err);
+/* Of the slowest rank; 1 without faults. */
+double step_slowest_factor(const struct system *s, const struct step_input *in);
 /* step_result.c: the tail, and the result with its checks. */
 void step_collect(struct engine *e);
 

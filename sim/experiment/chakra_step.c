@@ -213,7 +213,7 @@ static void trace_tail(struct tracer *t) {
       t->wait = last_issued(t);
     } else if (op->kind == OP_POST) {
       cost = collectives_cost(t->step->system, op->collective, op->bytes);
-      issue(t, op->name, op->collective, op->bytes, ns_from_s(cost.time_s), true);
+      issue(t, op->name, op->collective, op->bytes, collectives_ns(cost.time_s), true);
     } else {
       trace_op(t, NULL, tail, op);
     }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "models/memory.h"
+#include "sim/base/number_text.h"
 #include "sim/base/progress.h"
 #include "sim/base/units.h"
 #include "sim/engine/step.h"
@@ -160,7 +161,7 @@ static void lanes_init(struct run *r, const struct job *j) {
 static int run_open(struct run *r, struct job *j) {
   *r = (struct run){.job = j, .x = j->x, .policy = j->x->policies[j->policy]};
   int64_t started_ns = wall_clock_ns();
-  policy_setup_init(&r->setup, r->x, r->policy, j->sp);
+  int rc = policy_setup_init(&r->setup, r->x, r->policy, j->sp, &j->err);
   r->plan_ns = wall_clock_ns() - started_ns;
   r->fates = xcalloc((size_t)r->x->samples.n, sizeof *r->fates);
   metrics_init(&r->metrics, r->x, j->costs);
@@ -174,12 +175,14 @@ static int run_open(struct run *r, struct job *j) {
                             .options = r->setup.options,
                             .seed = j->seed};
   lanes_init(r, j);
+  if (rc < 0)
+    return rc;
   if (j->plan && j->plan->profile)
     j->plan->profile(j->plan->context, &r->setup.profile);
   if (j->plan)
     in.costs = (struct policy_costs){&r->lane->cache, padded_time_s, packed_time_s};
   started_ns = wall_clock_ns();
-  int rc = policy_open(&r->rule, r->policy, &in, &j->err);
+  rc = policy_open(&r->rule, r->policy, &in, &j->err);
   r->plan_ns += wall_clock_ns() - started_ns;
   return rc;
 }
@@ -311,7 +314,7 @@ static struct timeline *timeline_of(struct run *r) {
 }
 
 /* Plays the iteration into r->record. */
-static void play(struct run *r) {
+static int play(struct run *r) {
   bool repeats = lower_iteration(r) && !r->factors;
   struct timeline *timeline = timeline_of(r);
   struct step_input in = {.groups = r->groups,
@@ -321,10 +324,14 @@ static void play(struct run *r) {
                           .timeline_start_ns = r->clock_ns,
                           .iteration = (int32_t)r->metrics.steps};
   if (repeats && !timeline && step_memo_find(r->lane->memo, r->numbers, in.n_groups, &r->record))
-    return;
-  step_record_fill(&r->record, &in, engine_step(r->lane->engine, &in));
+    return 0;
+  const struct step_result *result = engine_step(r->lane->engine, &in, &r->job->err);
+  if (!result)
+    return -1;
+  step_record_fill(&r->record, &in, result);
   if (repeats && !timeline)
     step_memo_keep(r->lane->memo, &r->record);
+  return 0;
 }
 
 static int write_iteration(struct run *r) {
@@ -350,51 +357,75 @@ static int write_chakra(struct run *r) {
                            &r->job->err);
 }
 
+/* The clock of a run must not overflow. */
+static int check_clock(struct run *r, int64_t step_ns) {
+  if (step_ns <= INT64_MAX / 2 - r->metrics.time_ns)
+    return 0;
+  return err_set(&r->job->err, "the run takes over %s with parameters '%s': more than the clock can hold",
+                 duration_text(s_from_ns(r->metrics.time_ns)).text, params_name(r->x->params));
+}
+
 static int simulate_iteration(struct run *r) {
   draw_faults(r);
-  play(r);
+  if (play(r) < 0 || check_clock(r, r->record.step_ns) < 0)
+    return -1;
   metrics_add_step(&r->metrics, &r->it, &r->record, r->loads, r->peak_bytes);
   r->clock_ns += r->record.step_ns;
   return write_chakra(r) < 0 ? -1 : write_iteration(r);
 }
 
 /* Counts the least that the iteration takes. */
-static void add_least(struct run *r) {
+static int add_least(struct run *r) {
   lower_iteration(r);
   struct step_input in = {.groups = r->groups, .n_groups = (int)r->it.n_groups};
-  r->metrics.time_ns += engine_least_ns(r->lane->engine, &in);
+  int64_t least_ns = engine_least_ns(r->lane->engine, &in, &r->job->err);
+  if (least_ns < 0 || check_clock(r, least_ns) < 0)
+    return -1;
+  r->metrics.time_ns += least_ns;
   r->metrics.tokens += r->it.tokens;
+  return 0;
 }
 
 /* The same step under every draw of the parameters: the plan stays as it is, only costs move. */
-static void play_draws(struct run *r) {
+static int play_draws(struct run *r) {
+  int rc = 0;
   draw_faults(r);
-  for (int i = 0; i < r->n_lanes; i++) {
+  for (int i = 0; i < r->n_lanes && rc == 0; i++) {
     r->lane = &r->lanes[i];
-    play(r);
-    r->job->draws[i] += s_from_ns(r->record.step_ns);
+    rc = play(r);
+    if (rc == 0)
+      r->job->draws[i] += s_from_ns(r->record.step_ns);
+    else if (i > 0)
+      err_prefix(&r->job->err, "draw %d of moved parameters (--draws 0: none)", i);
   }
   r->lane = r->lanes;
+  return rc;
 }
 
 /* Plays one step alone and adds it up. */
-static void explain_iteration(struct run *r) {
+static int explain_iteration(struct run *r) {
   struct timeline t = {0};
   lower_iteration(r);
   struct step_input in = {.groups = r->groups, .n_groups = (int)r->it.n_groups, .factors = r->factors, .timeline = &t};
-  const struct step_result *result = engine_step(r->lane->engine, &in);
-  explain_fill(&r->job->outputs->explain, &t, &r->it, &r->samples, r->job->explain_step, result->step_ns);
+  const struct step_result *result = engine_step(r->lane->engine, &in, &r->job->err);
+  if (result)
+    explain_fill(&r->job->outputs->explain, &t, &r->it, &r->samples, r->job->explain_step, result->step_ns);
   timeline_release(&t);
+  return result ? 0 : -1;
 }
 
-static void plan_one(struct run *r) {
+static int plan_one(struct run *r) {
   struct experiment_plan *plan = r->job->plan;
+  if (!isfinite(r->it.time_s))
+    return err_set(&r->job->err, "an iteration has an operation of over an hour with parameters '%s'",
+                   params_name(r->x->params));
   plan->time_s += r->it.time_s;
   plan->imbalance_s += r->it.imbalance_s;
   r->metrics.tokens += r->it.tokens;
   r->metrics.steps_over_tokens += r->it.over_tokens;
   if (plan->iteration)
     plan->iteration(plan->context, &r->setup.profile, &r->it);
+  return 0;
 }
 
 static void show_progress(struct run *r) {
@@ -533,23 +564,22 @@ static int run_all(struct run *r) {
   int64_t limit = r->x->options.steps > 0 ? r->x->options.steps : INT64_MAX;
   int rc = 1;
   for (int64_t step = 0; step < limit && (rc = next(r)) > 0; step++) {
+    int done = 0;
     if (j->plan) {
-      plan_one(r);
+      done = plan_one(r);
     } else if (j->least) {
-      add_least(r);
+      done = add_least(r);
     } else if (j->draws) {
-      if (step % j->draw_stride == 0)
-        play_draws(r);
+      done = step % j->draw_stride == 0 ? play_draws(r) : 0;
     } else if (j->explain_step < 0) {
-      if (simulate_iteration(r) < 0)
-        return -1;
+      done = simulate_iteration(r);
     } else {
       draw_faults(r);
-      if (step == j->explain_step) {
-        explain_iteration(r);
-        return 0;
-      }
+      if (step == j->explain_step)
+        return explain_iteration(r);
     }
+    if (done < 0)
+      return -1;
     show_progress(r);
   }
   return rc < 0 ? -1 : 0;

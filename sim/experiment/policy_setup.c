@@ -453,7 +453,8 @@ static void settle_given(struct policy_setup *s, const struct experiment *x, int
   }
 }
 
-void policy_setup_init(struct policy_setup *s, const struct experiment *x, const struct policy *policy, int sp) {
+int policy_setup_init(struct policy_setup *s, const struct experiment *x, const struct policy *policy, int sp,
+                      struct err *err) {
   const struct experiment_options *o = &x->options;
   *s = (struct policy_setup){.fit = experiment_fit(x, policy)};
   s->options = (struct policy_options){.remainder = o->drop_last ? REMAINDER_DROP_LAST : REMAINDER_FAIR,
@@ -482,7 +483,9 @@ void policy_setup_init(struct policy_setup *s, const struct experiment *x, const
   else if (!(policy->flags & POLICY_BUCKETED))
     settle_unbucketed(s, x, policy, sp);
   else
-    profile_model_make(&s->profile, &rule, &x->bucketing, x->shared ? shared_inputs_profiles(x->shared) : NULL);
+    return profile_model_make(&s->profile, &rule, &x->bucketing, x->shared ? shared_inputs_profiles(x->shared) : NULL,
+                              err);
+  return 0;
 }
 
 void policy_setup_release(struct policy_setup *s) {

@@ -21,8 +21,9 @@ int policy_setup_sps(const struct experiment *x, const struct policy *policy, in
  * pads; 0: none. Of videos: of the shapes that the trace has. */
 int64_t policy_setup_longest(const struct experiment *x, const struct policy *policy, int sp);
 
-/* sp: one of those. */
-void policy_setup_init(struct policy_setup *s, const struct experiment *x, const struct policy *policy, int sp);
+/* sp: one of those. Fails where a bucket takes too long (profile_model_make); released all the same. */
+int policy_setup_init(struct policy_setup *s, const struct experiment *x, const struct policy *policy, int sp,
+                      struct err *err);
 void policy_setup_release(struct policy_setup *s);
 
 #endif

@@ -1,5 +1,6 @@
 #include "sim/experiment/profile_model.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,14 +21,17 @@ static bool fits(void *context, int sp, int64_t batch) {
   return fit_padded(c->fit, sp, batch, c->shape);
 }
 
-/* Under adapted recomputation too the time is that of the micro-batch as it will run. */
-static double time_s(void *context, int sp, int64_t batch, int recompute_blocks[2]) {
-  const struct search_context *c = context;
+/* Under adapted recomputation too the program is that of the micro-batch as it will run. */
+static void lower(struct program *p, const struct search_context *c, int sp, int64_t batch, int recompute_blocks[2]) {
   struct microbatch mb = microbatch_padded(c->fit->system, batch, c->shape, (const int[2]){0, 0});
-  struct program p;
   fit_adapt(c->fit, sp, &mb, mb.recompute_blocks);
   memcpy(recompute_blocks, mb.recompute_blocks, sizeof mb.recompute_blocks);
-  lower_micro_batch(&p, c->fit->system, sp, &mb);
+  lower_micro_batch(p, c->fit->system, sp, &mb);
+}
+
+static double time_s(void *context, int sp, int64_t batch, int recompute_blocks[2]) {
+  struct program p;
+  lower(&p, context, sp, batch, recompute_blocks);
   double seconds = program_time_s(&p);
   program_release(&p);
   return seconds;
@@ -54,10 +58,27 @@ static void search_bucket(const struct profile_rule *r, struct bucket_profile *b
                              .max_batch = r->max_batch,
                              .sequential = r->sequential};
   b->infeasible = !search(&s, r->policy, b);
+  int kept = 0;
+  for (int i = 0; i < b->n_detail; i++)
+    if (isfinite(b->detail[i].time_s))
+      b->detail[kept++] = b->detail[i];
+  b->n_detail = kept;
 }
 
-void profile_model_make(struct profile *out, const struct profile_rule *rule, const struct bucketing *buckets,
-                        struct profile_memo *memo) {
+/* Whether the bucket can run in a time that the clock holds. */
+static int check_time(const struct profile_rule *r, const struct bucket_profile *b, struct err *err) {
+  if (b->infeasible || b->samples == 0 || isfinite(b->best.time_s))
+    return 0;
+  struct program p;
+  int blocks[2];
+  lower(&p, &(struct search_context){r->fit, b->shape}, b->best.sp, b->best.batch, blocks);
+  int rc = program_check(&p, params_name(r->fit->system->params), err);
+  program_release(&p);
+  return rc;
+}
+
+int profile_model_make(struct profile *out, const struct profile_rule *rule, const struct bucketing *buckets,
+                       struct profile_memo *memo, struct err *err) {
   struct memo_rule *known = memo ? profile_memo_rule(memo, rule) : NULL;
   *out = (struct profile){
       .world = system_world(rule->fit->system), .max_sp = rule->sps[rule->n_sps - 1], .n_buckets = buckets->n};
@@ -72,5 +93,8 @@ void profile_model_make(struct profile *out, const struct profile_rule *rule, co
     }
     memcpy(b->name, buckets->buckets[i].name, sizeof b->name);
     b->samples = buckets->buckets[i].samples;
+    if (check_time(rule, b, err) < 0)
+      return -1;
   }
+  return 0;
 }

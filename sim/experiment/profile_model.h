@@ -19,8 +19,9 @@ struct profile_rule {
 };
 
 /* The profile that the policy plans with. Buckets that fit at none of the degrees are marked infeasible. Buckets that
- * `memo` (may be NULL) knows are taken from there, the others are put there. */
-void profile_model_make(struct profile *out, const struct profile_rule *rule, const struct bucketing *buckets,
-                        struct profile_memo *memo);
+ * `memo` (may be NULL) knows are taken from there, the others are put there. Candidates that take too long
+ * (program_check) are left out; -1 with *err set where a bucket has no other. *out is to be released all the same. */
+int profile_model_make(struct profile *out, const struct profile_rule *rule, const struct bucketing *buckets,
+                       struct profile_memo *memo, struct err *err);
 
 #endif

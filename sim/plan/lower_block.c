@@ -13,7 +13,7 @@ static struct op *add(struct lowering *l, enum op_kind kind, const char *name) {
 
 void emit_compute(struct lowering *l, const char *name, double seconds, enum work_class work, int kernels) {
   struct op *op = add(l, OP_COMPUTE, name);
-  op->ns = ns_from_s(seconds * l->derate);
+  program_set_time(l->program, op, seconds * l->derate);
   op->category = l->category;
   op->work = (uint8_t)work;
   op->kernels = (uint16_t)kernels;
@@ -86,7 +86,7 @@ void emit_exchange(struct lowering *l, const char *name, enum collective kind, i
   for (int k = 0; k < PORT_KINDS; k++)
     load[k] = (double)(int64_t)(cost.load[k] * 8 + 0.999) / 8;
   struct op *op = add(l, OP_EXCHANGE, name);
-  op->ns = ns_from_s(cost.time_s);
+  program_set_time(l->program, op, cost.time_s);
   op->category = TIMELINE_CAT_SP_EXCHANGE;
   op->bytes = bytes;
   op->collective = (uint8_t)kind;
@@ -95,7 +95,7 @@ void emit_exchange(struct lowering *l, const char *name, enum collective kind, i
 
 void emit_host(struct lowering *l, const char *name, double seconds) {
   struct op *op = add(l, OP_HOST, name);
-  op->ns = ns_from_s(seconds);
+  program_set_time(l->program, op, seconds);
   op->category = TIMELINE_CAT_HOST;
   op->kernels = 0;
 }

@@ -67,6 +67,10 @@ struct section {
 
 #define PROGRAM_MAX_LOADS 4
 
+/* What the clock can hold with room to spare; parameters, models and lengths that lead beyond are refused. */
+#define OP_MAX_NS INT64_C(3600000000000)     /* one op: an hour */
+#define PROGRAM_MAX_NS (OP_MAX_NS * 24 * 30) /* all ops of a program: a month */
+
 /* Where a rank's nanoseconds go (models.md section 7); `work_ns` is compute before padding is told from work. */
 struct account {
   int64_t work_ns[WORK_CLASSES];
@@ -94,6 +98,10 @@ struct program {
   double padded_work[WORK_CLASSES]; /* what the whole group processes, in the class's unit, to compare real work with */
   int64_t unmeasured_ns;            /* of a rank's compute: GEMMs smaller than any measured, whose times are a guess */
   bool has_host_ops;
+  const char *overlong; /* NULL, or the first op over OP_MAX_NS, which took overlong_s and is cut to OP_MAX_NS; "" where
+                           all ops together are over PROGRAM_MAX_NS and no op takes any time: not to be played */
+  double overlong_s;
+  size_t longest; /* the op with the largest ns; set with the folds */
   /* Cached: `cold` starts with the host just as far as the streams; `warm` (valid without OP_HOST) with a host so far
    * ahead that it never holds up. */
   struct program_fold cold, warm;
@@ -105,6 +113,11 @@ void program_release(struct program *p);
 void program_begin_section(struct program *p, enum section_place place, int repeat);
 struct op *program_add(struct program *p, enum op_kind kind, const char *name);
 
+/* Sets the op's time: to the nearest nanosecond, below a microsecond to the next, so that rounding takes nothing away
+ * that counts; at most OP_MAX_NS, more is noted in p->overlong. */
+void program_set_time(struct program *p, struct op *op, double seconds);
+/* 0, or -1 with the reason why the program takes too long to be played under these parameters. */
+int program_check(const struct program *p, const char *params_name, struct err *err);
 /* Ops with their repeats: how many times op i runs. */
 int64_t program_op_count(const struct program *p);
 

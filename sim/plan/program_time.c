@@ -274,10 +274,32 @@ static int64_t needed_lead(const struct program *p) {
   return l.lead_ns;
 }
 
-void program_fold_cache(struct program *p) {
-  p->has_host_ops = false;
+/* Sums of what follows must stay within int64. */
+static void refuse_overlong(struct program *p) {
+  double ns = 0;
+  for (size_t s = 0; s < p->n_sections; s++)
+    for (int i = 0; i < p->sections[s].n_ops; i++) {
+      const struct op *op = &p->ops[p->sections[s].first_op + i];
+      ns += ((double)op->ns + (double)op->kernels * (double)p->host_op_ns) * p->sections[s].repeat;
+    }
+  if (ns <= (double)PROGRAM_MAX_NS)
+    return;
   for (size_t i = 0; i < p->n_ops; i++)
+    p->ops[i].ns = 0;
+  if (!p->overlong) {
+    p->overlong = "";
+    p->overlong_s = ns * 1e-9;
+  }
+}
+
+void program_fold_cache(struct program *p) {
+  refuse_overlong(p);
+  p->has_host_ops = false;
+  p->longest = 0;
+  for (size_t i = 0; i < p->n_ops; i++) {
     p->has_host_ops = p->has_host_ops || p->ops[i].kind == OP_HOST;
+    p->longest = p->ops[i].ns > p->ops[p->longest].ns ? i : p->longest;
+  }
   p->cold = fold_of(p, 0);
   if (!p->has_host_ops) {
     p->warm = fold_of(p, INT64_MIN / 2);
@@ -285,7 +307,7 @@ void program_fold_cache(struct program *p) {
   }
 }
 
-double program_time_s(const struct program *p) { return s_from_ns(p->cold.time_ns); }
+double program_time_s(const struct program *p) { return p->overlong ? INFINITY : s_from_ns(p->cold.time_ns); }
 
 static void apply_fold(struct rank_state *m, const struct program_fold *f, int64_t base_ns, int64_t host_ns) {
   rank_account_gap(m, base_ns);

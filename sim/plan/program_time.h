@@ -61,7 +61,7 @@ void rank_account_gap(struct rank_state *m, int64_t until_ns);
 /* Fills p->cold and p->warm. */
 void program_fold_cache(struct program *p);
 
-/* Seconds of one micro-batch: t(b). */
+/* Seconds of one micro-batch: t(b); infinite where program_check refuses it. */
 double program_time_s(const struct program *p);
 
 void account_add(struct account *to, const struct account *from, int64_t times);

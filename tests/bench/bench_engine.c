@@ -26,7 +26,7 @@ static double best_ms(struct engine *e, struct step_input *in, int runs, int64_t
   double best = 1e30;
   for (int i = 0; i < runs; i++) {
     int64_t t = wall_clock_ns();
-    const struct step_result *r = engine_step(e, in);
+    const struct step_result *r = engine_step(e, in, NULL);
     t = wall_clock_ns() - t;
     *events = r->events;
     best = (double)t * 1e-6 < best ? (double)t * 1e-6 : best;

@@ -154,13 +154,13 @@ Test(step_fold, fast_equals_plain) {
     if (s->n_groups > 0) {
       struct engine *e = engine_new(&s->system, s->unequal);
       struct step_input in = {.groups = s->groups, .n_groups = s->n_groups, .factors = factors, .plain = true};
-      struct copy plain = keep(engine_step(e, &in));
+      struct copy plain = keep(engine_step(e, &in, NULL));
       in.plain = false;
-      const struct step_result *fast = engine_step(e, &in);
+      const struct step_result *fast = engine_step(e, &in, NULL);
       assert_equal(&plain, fast, seed);
       more_events += plain.r.events > fast->events;
       if (!factors) {
-        int64_t step_ns = fast->step_ns, least_ns = engine_least_ns(e, &in);
+        int64_t step_ns = fast->step_ns, least_ns = engine_least_ns(e, &in, NULL);
         cr_assert_leq(least_ns, step_ns, "seed %llu: least %lld of %lld", (unsigned long long)seed, (long long)least_ns,
                       (long long)step_ns);
         tight += least_ns * 4 > step_ns * 3;

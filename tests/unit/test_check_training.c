@@ -178,7 +178,7 @@ Test(check_training, one_group_stands_for_all) {
       groups[g] = (struct step_group){.first_rank = g, .sp = 1, .programs = list, .n_micro_batches = 2};
     struct step_input in = {.groups = groups, .n_groups = 16};
     struct engine *engine = engine_new(&s, false);
-    cr_expect_eq(engine_step(engine, &in)->step_ns, ns_from_s(p.step_s), "%s", shardings[i]);
+    cr_expect_eq(engine_step(engine, &in, NULL)->step_ns, ns_from_s(p.step_s), "%s", shardings[i]);
     cr_expect_float_eq(p.work_s + p.recompute_s + p.exchange_s + p.sync_s + p.optimizer_s + p.host_s + p.idle_s,
                        p.step_s, 1e-9);
     engine_free(engine);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "sim/base/units.h"
 #include "sim/engine/classes.h"
 #include "sim/engine/collectives.h"
 #include "sim/engine/step.h"
@@ -108,7 +109,7 @@ Test(step, waits_for_the_slower_rank_and_then_synchronises) {
   struct step_group groups[] = {{0, 1, 0, &lists[0], 1}, {1, 1, 0, &lists[1], 1}};
   struct engine *e = engine_new(&s.system, false);
   struct step_input in = {.groups = groups, .n_groups = 2};
-  const struct step_result *r = engine_step(e, &in);
+  const struct step_result *r = engine_step(e, &in, NULL);
   struct collective_cost sum = collectives_cost(&s.system, COLLECTIVE_ALL_REDUCE, 1e9);
   int64_t sync = llround(sum.time_s * 1e9);
   cr_assert_eq(r->sync_end_ns, 3000000 + sync, "a single uncontended collective costs exactly its table value");
@@ -135,7 +136,7 @@ Test(step, micro_batches_follow_each_other_and_a_straggler_is_waited_for) {
   double factors[] = {1, 1.5};
   struct engine *e = engine_new(&s.system, false);
   struct step_input in = {.groups = groups, .n_groups = 2, .factors = factors};
-  const struct step_result *r = engine_step(e, &in);
+  const struct step_result *r = engine_step(e, &in, NULL);
   int64_t optimizer = r->actors[1].account.optimizer_ns - r->actors[0].account.optimizer_ns;
   cr_assert_gt(optimizer, 0);
   cr_assert_eq(r->actors[0].account.idle_ns, 1500000 + optimizer, "for its backward, then for its optimizer");
@@ -143,6 +144,59 @@ Test(step, micro_batches_follow_each_other_and_a_straggler_is_waited_for) {
   cr_assert_eq(r->imbalance_ns, 1500000);
   engine_free(e);
   program_release(&p);
+  params_free(s.params);
+}
+
+Test(step, what_the_clock_cannot_hold_is_an_error) {
+  struct setting s;
+  set(&s, "h200_2x1", 0);
+  struct program hour = one_op(OP_MAX_NS, 1e6), overlong = one_op(1, 1e6);
+  program_set_time(&overlong, &overlong.ops[0], 2 * s_from_ns(OP_MAX_NS));
+  program_fold_cache(&overlong);
+  cr_expect_eq(overlong.ops[0].ns, OP_MAX_NS);
+  cr_expect(isinf(program_time_s(&overlong)));
+  const struct program *lists[] = {&hour, &overlong};
+  struct step_group group = {0, 1, 0, &lists[0], 1};
+  double factors[] = {1.001, 1};
+  struct engine *e = engine_new(&s.system, false);
+  struct step_input in = {.groups = &group, .n_groups = 1};
+  struct err err = {0};
+  cr_assert_not_null(engine_step(e, &in, &err));
+  in.factors = factors;
+  cr_expect_null(engine_step(e, &in, &err));
+  cr_expect_not_null(strstr(err.msg, "one work takes 3604 s on a rank slowed by a factor of 1"), "%s", err.msg);
+  in.factors = NULL;
+  group.programs = &lists[1];
+  cr_expect_null(engine_step(e, &in, &err));
+  cr_expect_not_null(strstr(err.msg, "one work of "), "%s", err.msg);
+  cr_expect_not_null(strstr(err.msg, " takes 2.000 h with parameters 'h200_sxm': more than the hour"), "%s", err.msg);
+  engine_free(e);
+  program_release(&hour);
+  program_release(&overlong);
+  params_free(s.params);
+}
+
+/* Compute is never at rest: its clock counts 2^63 units in 2.4 hours, and starts again in time. */
+Test(step, a_step_may_take_days) {
+  enum { N = 60 };
+  struct setting s;
+  set(&s, "h200_2x1", 0);
+  struct program a = one_op(OP_MAX_NS, 1e6), b = one_op(OP_MAX_NS / 3 * 2, 1e6);
+  const struct program *as[N], *bs[N];
+  for (int i = 0; i < N; i++) {
+    as[i] = &a;
+    bs[i] = &b;
+  }
+  struct step_group groups[] = {{0, 1, 0, as, N}, {1, 1, 0, bs, N}};
+  struct engine *e = engine_new(&s.system, true);
+  struct step_input in = {.groups = groups, .n_groups = 2, .plain = true};
+  const struct step_result *r = engine_step(e, &in, NULL);
+  cr_assert_not_null(r);
+  cr_expect_eq(r->max_busy_ns, N * OP_MAX_NS);
+  cr_expect_eq(r->imbalance_ns, N * (OP_MAX_NS / 3));
+  engine_free(e);
+  program_release(&a);
+  program_release(&b);
   params_free(s.params);
 }
 
@@ -155,7 +209,7 @@ Test(step, a_later_round_starts_when_all_its_ranks_are_free) {
   struct step_group groups[] = {{0, 1, 0, &lists[0], 1}, {1, 1, 0, &lists[1], 1}, {0, 2, 1, &lists[2], 1}};
   struct engine *e = engine_new(&s.system, false);
   struct step_input in = {.groups = groups, .n_groups = 3};
-  const struct step_result *r = engine_step(e, &in);
+  const struct step_result *r = engine_step(e, &in, NULL);
   int64_t sync = llround(collectives_cost(&s.system, COLLECTIVE_ALL_REDUCE, 1e6).time_s * 1e9);
   cr_assert_eq(r->sync_end_ns, 2500000 + 700000 + sync);
   cr_assert_eq(r->between.idle_ns, 1500000);
@@ -237,9 +291,9 @@ Test(step, zero3_is_lockstep) {
   struct step_group aligned[] = {{0, 1, 0, first, 2}, {1, 1, 0, first, 2}};
   struct engine *e = engine_new(&s.system, false);
   struct step_input in = {.groups = crossed, .n_groups = 2};
-  int64_t t_crossed = engine_step(e, &in)->sync_end_ns;
+  int64_t t_crossed = engine_step(e, &in, NULL)->sync_end_ns;
   in.groups = aligned;
-  int64_t t_aligned = engine_step(e, &in)->sync_end_ns;
+  int64_t t_aligned = engine_step(e, &in, NULL)->sync_end_ns;
   cr_assert_gt(t_crossed, t_aligned + (q.cold.time_ns - p.cold.time_ns) / 2, "%lld %lld", (long long)t_crossed,
                (long long)t_aligned);
   engine_free(e);

@@ -327,7 +327,7 @@ Test(experiment, step_memo) {
       groups[g] = (struct step_group){.first_rank = 2 * g, .sp = 2, .programs = &programs[g], .n_micro_batches = 1};
     }
     struct step_input in = {.groups = groups, .n_groups = 4};
-    step_record_fill(&played, &in, engine_step(engine, &in));
+    step_record_fill(&played, &in, engine_step(engine, &in, NULL));
     cr_assert_eq(step_memo_find(memo, numbers, 4, &found), k > 0);
     if (k == 0) {
       step_memo_keep(memo, &played);
