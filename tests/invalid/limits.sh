@@ -89,7 +89,7 @@ def put_params(name, change):
 put_params("params_axis.json", lambda p: p["gemm"].update(m=list(range(1, 130))))
 put_params("params_tables.json", lambda p: p["attention"].update(tables=p["attention"]["tables"][:1] * 17))
 put_params("params_in_step.json", lambda p: p["in_step"].update({f"f{i}": p["in_step"]["fused"] for i in range(9)}))
-put_params("params_curves.json", lambda p: p["network"].update(curves=p["network"]["curves"][:1] * 65))
+put_params("params_curves.json", lambda p: p["network"].update(curves=p["network"]["curves"][:1] * 513))
 
 # Sweeps
 def spec(name, **more):
@@ -194,7 +194,7 @@ simulate="simulate --trace wikipedia --model tiny-1d --cluster h200_8x1"
 beyond 1 "sweep 'points.json' line 1: the sweep has more than 1000000 points" sweep points.json -o t.csv
 beyond 1 "sweep 'fields.json' line 1: more than 32 swept fields" sweep fields.json -o t.csv
 beyond 1 "sweep 'values.json' line 1: the range of 'seed' has more than 1000000 values" sweep values.json -o t.csv
-for key in "axis 128" "tables 16" "in_step 8" "curves 64"; do
+for key in "axis 128" "tables 16" "in_step 8" "curves 512"; do
   # shellcheck disable=SC2086
   beyond 1 "parameters './params_${key% *}.json' line |${key#* }" $simulate --params "./params_${key% *}.json"
 done
