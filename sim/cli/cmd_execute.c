@@ -310,9 +310,10 @@ static int check_memory(struct execution *x, struct err *err) {
     return 0;
   return err_set(
       err,
-      "execute: rank %d: schedule '%s' needs %lld bytes of device memory in iteration %lld (%lld of weights, "
-      "gradients and optimizer), but %s has %zu%s",
-      x->world->rank, r->schedule, (long long)needed, (long long)iteration, (long long)held, x->device->name, has,
+      "execute: rank %d: schedule '%s' needs %lld bytes of device memory (%.4g GiB) in iteration %lld, %.4g GiB of "
+      "them weights, gradients and optimizer, but %s has %zu (%.4g GiB)%s",
+      x->world->rank, r->schedule, (long long)needed, (double)needed / GIB_BYTES, (long long)iteration,
+      (double)held / GIB_BYTES, x->device->name, has, (double)has / GIB_BYTES,
       r->memory_bytes > 0 ? " (--memory-bytes)"
       : host              ? " for each rank (--memory-bytes sets another limit)"
                           : "");
@@ -552,14 +553,13 @@ static void write_json(FILE *out, const struct execution *x) {
 }
 
 static void print_memory(FILE *out, const struct execution *x) {
-  const double gib = 1024.0 * 1024 * 1024;
-  fprintf(out, "\npeak memory: predicted %.4g GiB", (double)x->plan.predicted_peak_bytes / gib);
+  fprintf(out, "\npeak memory: predicted %.4g GiB", (double)x->plan.predicted_peak_bytes / GIB_BYTES);
   if (x->plan.system.parallel.memory_rule != MEMORY_PUBLISHED)
     fprintf(out, " (%.3g of it reserve for context, communicators and allocator)",
-            (double)params_reserve_bytes(x->plan.params) / gib);
+            (double)params_reserve_bytes(x->plan.params) / GIB_BYTES);
   if (!x->request->options.is_virtual)
     fprintf(out, ", measured %.4g GiB (weights, gradients, optimizer and activations%s)",
-            (double)executor_peak_bytes(x->executor) / gib,
+            (double)executor_peak_bytes(x->executor) / GIB_BYTES,
             x->device->kind->element == ELEMENT_FP32 ? ", in fp32 where the prediction has bf16" : "");
   fputc('\n', out);
 }
