@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "sim/base/json.h"
+#include "sim/base/number_text.h"
 #include "sim/base/output.h"
 #include "sim/base/progress.h"
 #include "sim/base/units.h"
@@ -569,10 +570,10 @@ static void print_op(FILE *out, const struct execute_op *op) {
   char label[96];
   op_label(op, label, sizeof label);
   if (op->predicted_s > 0)
-    fprintf(out, "%-34s %10lld %14.6g %14.6g %8.3g\n", label, (long long)op->count, op->predicted_s, op->measured_s,
-            op->measured_s / op->predicted_s);
+    fprintf(out, "%-34s %10lld %14.4f %14.4f %8.4g\n", label, (long long)op->count, 1e3 * op->predicted_s,
+            1e3 * op->measured_s, op->measured_s / op->predicted_s);
   else
-    fprintf(out, "%-34s %10lld %14s %14.6g %8s\n", label, (long long)op->count, "-", op->measured_s, "-");
+    fprintf(out, "%-34s %10lld %14s %14.4f %8s\n", label, (long long)op->count, "-", 1e3 * op->measured_s, "-");
 }
 
 static void print_table(FILE *out, const struct execution *x) {
@@ -589,15 +590,16 @@ static void print_table(FILE *out, const struct execution *x) {
   fprintf(out, "%zu iteration%s of %s on %d rank%s (%s)\n", x->n_rows, x->n_rows == 1 ? "" : "s", h->policy,
           x->world->ranks, x->world->ranks == 1 ? "" : "s",
           x->request->options.is_virtual ? "virtual" : x->device->name);
-  fprintf(out, "predicted %.6g s (parameters %s), measured %.6g s, an iteration is off by %.1f %% on average\n",
-          predicted, h->params, measured, x->n_rows ? 100 * apart / (double)x->n_rows : 0);
+  fprintf(out, "predicted %s (parameters %s), measured %s, an iteration is off by %.1f %% on average\n",
+          duration_text(predicted).text, h->params, duration_text(measured).text,
+          x->n_rows ? 100 * apart / (double)x->n_rows : 0);
   const char *measured_on = params_gpu(x->plan.params);
   if (strcmp(x->request->device, "cpu") == 0 && strcmp(measured_on, "cpu") != 0)
     fprintf(out, "the prediction is for %s, not for this machine: calibrate run and fit make its parameters\n",
             measured_on);
   fputc('\n', out);
   snprintf(label, sizeof label, "operation (rank %d)", x->world->rank);
-  fprintf(out, "%-34s %10s %14s %14s %8s\n", label, "runs", "predicted s", "measured s", "ratio");
+  fprintf(out, "%-34s %10s %14s %14s %8s\n", label, "runs", "predicted ms", "measured ms", "ratio");
   for (int i = 0; i < n; i++)
     print_op(out, &ops[i]);
   print_memory(out, x);
