@@ -4,54 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sim/base/json.h"
-#include "sim/base/number_text.h"
 #include "sim/base/output.h"
 #include "sim/base/progress.h"
 #include "sim/base/units.h"
 #include "sim/cli/cli.h"
-#include "sim/cli/execute_plan.h"
+#include "sim/cli/print_execution.h"
 #include "sim/execute/launcher.h"
-#include "sim/execute/watchdog.h"
 
 #define VERIFY_TOLERANCE 1e-4
-
-struct request {
-  const char *schedule, *device, *timeline, *csv;
-  long steps; /* 0: all */
-  bool json, verify;
-  long as_rank; /* -1: every rank is a process */
-  long world;
-  double timeout_s;
-  int64_t memory_bytes; /* 0: what the device has */
-  struct execute_options options;
-};
-
-/* What was measured of each iteration. */
-struct row {
-  double predicted_s, measured_s;
-};
-
-struct verification {
-  int64_t checked; /* tensors compared */
-  double max_rel_error;
-  char worst[64];
-};
-
-struct execution {
-  const struct request *request;
-  struct device *device;
-  struct communicator *world;
-  struct execute_plan plan;
-  struct executor *executor;
-  struct executor *single; /* --verify, on rank 0 */
-  struct watchdog *watchdog;
-  struct timeline timeline;
-  struct row *rows;
-  size_t n_rows, rows_cap;
-  struct verification verified;
-  FILE *csv;
-};
 
 static void help(FILE *out) {
   fprintf(
@@ -123,7 +83,7 @@ struct parsed {
   double rate, steps, seed, as_rank, world, memory_bytes;
 };
 
-static int parse_one(struct request *r, struct parsed *p, int code, const char *value, struct err *err) {
+static int parse_one(struct execution_request *r, struct parsed *p, int code, const char *value, struct err *err) {
   switch (code) {
   case OPT_DEVICE:
     r->device = value;
@@ -160,7 +120,7 @@ static int parse_one(struct request *r, struct parsed *p, int code, const char *
   }
 }
 
-static int finish_as_rank(struct request *r, const struct parsed *p, struct err *err) {
+static int finish_as_rank(struct execution_request *r, const struct parsed *p, struct err *err) {
   r->as_rank = (long)p->as_rank;
   r->world = (long)p->world;
   if ((r->as_rank < 0) != (r->world < 0))
@@ -176,7 +136,7 @@ static int finish_as_rank(struct request *r, const struct parsed *p, struct err 
   return 0;
 }
 
-static int finish(struct request *r, const struct parsed *p, struct err *err) {
+static int finish(struct execution_request *r, const struct parsed *p, struct err *err) {
   const char *optimizer = p->optimizer ? p->optimizer : r->verify ? "sgd" : "adamw";
   bool sgd = strcmp(optimizer, "sgd") == 0;
   if (!sgd && strcmp(optimizer, "adamw") != 0)
@@ -204,7 +164,7 @@ static int finish(struct request *r, const struct parsed *p, struct err *err) {
   return finish_as_rank(r, p, err);
 }
 
-static int parse(int argc, char **argv, struct request *r, bool *want_help, struct err *err) {
+static int parse(int argc, char **argv, struct execution_request *r, bool *want_help, struct err *err) {
   static const struct option options[] = {{"help", no_argument, NULL, 'h'},
                                           {"device", required_argument, NULL, OPT_DEVICE},
                                           {"steps", required_argument, NULL, OPT_STEPS},
@@ -269,7 +229,7 @@ static int open_single(struct execution *x, struct err *err) {
 }
 
 static int open_world(struct execution *x, struct err *err) {
-  const struct request *r = x->request;
+  const struct execution_request *r = x->request;
   if (r->as_rank < 0)
     return communicator_open(&x->world, NULL, x->device, err);
   x->world = execute_stand_in(x->device, (int)r->as_rank, (int)r->world);
@@ -278,7 +238,7 @@ static int open_world(struct execution *x, struct err *err) {
 
 /* The most that this rank will hold, and the iteration it will hold it in. */
 static int needed_memory(struct execution *x, int64_t *needed, int64_t *iteration, struct err *err) {
-  const struct request *r = x->request;
+  const struct execution_request *r = x->request;
   int rc = 1;
   *needed = 0;
   for (long n = 0; (r->steps == 0 || n < r->steps) && (rc = execute_plan_next_shapes(&x->plan, err)) > 0; n++) {
@@ -294,7 +254,7 @@ static int needed_memory(struct execution *x, int64_t *needed, int64_t *iteratio
 
 /* Refuses a schedule that the device cannot hold, whose weights are allocated already. */
 static int check_memory(struct execution *x, struct err *err) {
-  const struct request *r = x->request;
+  const struct execution_request *r = x->request;
   int64_t needed, iteration = 0, held = executor_peak_bytes(x->executor);
   size_t has = (size_t)r->memory_bytes;
   bool host = x->device->kind->element == ELEMENT_FP32;
@@ -327,7 +287,7 @@ static int meet(struct execution *x, struct err *err) {
 }
 
 static int open_all(struct execution *x, struct err *err) {
-  const struct request *r = x->request;
+  const struct execution_request *r = x->request;
   bool cuda = strcmp(r->device, "cuda") == 0;
   if (device_open(&x->device, r->options.is_virtual ? "cpu" : r->device, cuda ? launcher_local_rank() : 0, err) ||
       open_world(x, err) || execute_plan_open(&x->plan, r->schedule, err))
@@ -368,8 +328,8 @@ static void close_all(struct execution *x) {
 
 /* ---- verification ---- */
 
-static void compare(struct verification *v, const char *what, const char *tensor, const float *a, const float *b,
-                    int64_t n) {
+static void compare(struct execution_verification *v, const char *what, const char *tensor, const float *a,
+                    const float *b, int64_t n) {
   double difference = 0, size = 0;
   for (int64_t i = 0; i < n; i++) {
     difference += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
@@ -421,7 +381,7 @@ static int verify(struct execution *x, const struct execute_result *result, stru
 /* ---- the run ---- */
 
 static int keep_row(struct execution *x, const struct execute_result *r, struct err *err) {
-  struct row row = {x->plan.predicted_step_s, r->step_s};
+  struct execution_row row = {x->plan.predicted_step_s, r->step_s};
   VEC_PUSH(x->rows, x->n_rows, x->rows_cap, row);
   if (x->csv && (fprintf(x->csv, "%lld,%.9g,%.9g,%lld,%.9g,%.9g\n", (long long)x->plan.line.iteration, row.predicted_s,
                          row.measured_s, (long long)x->plan.tokens, r->loss, r->grad_norm) < 0 ||
@@ -487,134 +447,13 @@ static int write_timeline(struct execution *x, struct err *err) {
   return rc;
 }
 
-/* An operation's line: runs of one name that differ in category or direction are told apart. */
-static const char *op_label(const struct execute_op *op, char *buf, size_t size) {
-  static const char mark[] = " (waited)";
-  bool named = strstr(op->name, "backward") || strstr(op->name, "grad");
-  int length = (int)(strlen(op->name) - (op->waited ? strlen(mark) : 0));
-  snprintf(buf, size, "%.*s%s%s", length, op->name,
-           op->category == TIMELINE_CAT_RECOMPUTE ? "_recompute"
-           : op->backward && !named               ? "_backward"
-                                                  : "",
-           op->waited ? mark : "");
-  return buf;
-}
-
-/* The virtual device has no memory to measure. */
-static void write_memory(struct json_writer *w, const struct execution *x) {
-  json_key(w, "memory");
-  json_begin_object(w);
-  json_key_int(w, "predicted_bytes", x->plan.predicted_peak_bytes);
-  if (!x->request->options.is_virtual)
-    json_key_int(w, "measured_bytes", executor_peak_bytes(x->executor));
-  json_end_object(w);
-}
-
-static void write_json(FILE *out, const struct execution *x) {
-  struct json_writer w = {.file = out, .indent = true};
-  int n;
-  char label[96];
-  const struct execute_op *ops = executor_ops(x->executor, &n);
-  json_begin_object(&w);
-  json_key_str(&w, "schema", "dcpsim.execution/1");
-  json_key_str(&w, "device", x->request->options.is_virtual ? "virtual" : x->device->name);
-  json_key_int(&w, "ranks", x->world->ranks);
-  if (x->request->as_rank >= 0)
-    json_key_int(&w, "as_rank", x->world->rank);
-  json_key(&w, "iterations");
-  json_begin_array(&w);
-  for (size_t i = 0; i < x->n_rows; i++) {
-    json_begin_object(&w);
-    json_key_double(&w, "predicted_time_s", x->rows[i].predicted_s);
-    json_key_double(&w, "measured_time_s", x->rows[i].measured_s);
-    json_end_object(&w);
-  }
-  json_end_array(&w);
-  json_key(&w, "ops");
-  json_begin_array(&w);
-  for (int i = 0; i < n; i++) {
-    json_begin_object(&w);
-    json_key_str(&w, "op", op_label(&ops[i], label, sizeof label));
-    json_key_int(&w, "count", ops[i].count);
-    json_key_double(&w, "predicted_s", ops[i].predicted_s);
-    json_key_double(&w, "measured_s", ops[i].measured_s);
-    if (ops[i].waited)
-      json_key_bool(&w, "waited", true);
-    json_end_object(&w);
-  }
-  json_end_array(&w);
-  write_memory(&w, x);
-  json_key(&w, "verify");
-  json_begin_object(&w);
-  json_key_int(&w, "checked", x->verified.checked);
-  json_key_double(&w, "max_rel_error", x->verified.max_rel_error);
-  json_end_object(&w);
-  json_end_object(&w);
-  fputc('\n', out);
-}
-
-static void print_memory(FILE *out, const struct execution *x) {
-  fprintf(out, "\npeak memory: predicted %.4g GiB", (double)x->plan.predicted_peak_bytes / GIB_BYTES);
-  if (x->plan.system.parallel.memory_rule != MEMORY_PUBLISHED)
-    fprintf(out, " (%.3g of it reserve for context, communicators and allocator)",
-            (double)params_reserve_bytes(x->plan.params) / GIB_BYTES);
-  if (!x->request->options.is_virtual)
-    fprintf(out, ", measured %.4g GiB (weights, gradients, optimizer and activations%s)",
-            (double)executor_peak_bytes(x->executor) / GIB_BYTES,
-            x->device->kind->element == ELEMENT_FP32 ? ", in fp32 where the prediction has bf16" : "");
-  fputc('\n', out);
-}
-
-/* Collectives that run beside computation have no prediction of their own. */
-static void print_op(FILE *out, const struct execute_op *op) {
-  char label[96];
-  op_label(op, label, sizeof label);
-  if (op->predicted_s > 0)
-    fprintf(out, "%-34s %10lld %14.4f %14.4f %8.4g\n", label, (long long)op->count, 1e3 * op->predicted_s,
-            1e3 * op->measured_s, op->measured_s / op->predicted_s);
-  else
-    fprintf(out, "%-34s %10lld %14s %14.4f %8s\n", label, (long long)op->count, "-", 1e3 * op->measured_s, "-");
-}
-
-static void print_table(FILE *out, const struct execution *x) {
-  double predicted = 0, measured = 0, apart = 0;
-  int n;
-  char label[96];
-  const struct execute_op *ops = executor_ops(x->executor, &n);
-  for (size_t i = 0; i < x->n_rows; i++) {
-    predicted += x->rows[i].predicted_s;
-    measured += x->rows[i].measured_s;
-    apart += fabs(x->rows[i].measured_s / x->rows[i].predicted_s - 1);
-  }
-  const struct schedule_header *h = &x->plan.reader.header;
-  fprintf(out, "%zu iteration%s of %s on %d rank%s (%s)\n", x->n_rows, x->n_rows == 1 ? "" : "s", h->policy,
-          x->world->ranks, x->world->ranks == 1 ? "" : "s",
-          x->request->options.is_virtual ? "virtual" : x->device->name);
-  fprintf(out, "predicted %s (parameters %s), measured %s, an iteration is off by %.1f %% on average\n",
-          duration_text(predicted).text, h->params, duration_text(measured).text,
-          x->n_rows ? 100 * apart / (double)x->n_rows : 0);
-  const char *measured_on = params_gpu(x->plan.params);
-  if (strcmp(x->request->device, "cpu") == 0 && strcmp(measured_on, "cpu") != 0)
-    fprintf(out, "the prediction is for %s, not for this machine: calibrate run and fit make its parameters\n",
-            measured_on);
-  fputc('\n', out);
-  snprintf(label, sizeof label, "operation (rank %d)", x->world->rank);
-  fprintf(out, "%-34s %10s %14s %14s %8s\n", label, "runs", "predicted ms", "measured ms", "ratio");
-  for (int i = 0; i < n; i++)
-    print_op(out, &ops[i]);
-  print_memory(out, x);
-  if (x->request->verify)
-    fprintf(out, "verified: %lld tensors and losses, largest relative error %.2e (%s)\n",
-            (long long)x->verified.checked, x->verified.max_rel_error, x->verified.worst);
-}
-
 static int print(struct execution *x, struct err *err) {
   struct output out;
   if (!leads(x))
     return 0;
   if (output_open(&out, "-", err))
     return -1;
-  (x->request->json ? write_json : print_table)(out.file, x);
+  (x->request->json ? print_execution_json : print_execution)(out.file, x);
   if (output_commit(&out, err))
     return -1;
   if (x->request->verify && !(x->verified.max_rel_error <= VERIFY_TOLERANCE))
@@ -631,7 +470,7 @@ _Noreturn static void fail(const struct err *err) {
 }
 
 int cmd_execute(int argc, char **argv) {
-  struct request r = {.timeout_s = 60};
+  struct execution_request r = {.timeout_s = 60};
   struct execution x = {.request = &r};
   struct err err = {.set = false};
   bool want_help = false;
