@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "sim/base/err.h"
+#include "sim/base/launcher.h"
 #include "sim/base/units.h"
 
 /* cblas.h: CblasRowMajor, CblasNoTrans, CblasTrans; its integers are int. */
@@ -25,17 +26,6 @@ static void choose_core_type(void) {
   else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
     setenv("OPENBLAS_CORETYPE", "Haswell", 0);
 #endif
-}
-
-/* Ranks of this job on this machine, by what Open MPI, MPICH and Slurm tell. */
-static int ranks_here(void) {
-  static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    const char *value = getenv(names[i]);
-    if (value && atoi(value) > 0)
-      return atoi(value);
-  }
-  return 1;
 }
 
 /* dlsym returns an object pointer; the copy is POSIX's way to a function pointer. */
@@ -61,8 +51,9 @@ static void load(void) {
   find(library, "openblas_get_corename", &core);
   if (sgemm)
     snprintf(name, sizeof name, "OpenBLAS %s", core ? core() : "");
-  if (procs && set_threads && ranks_here() > 1 && !getenv("OPENBLAS_NUM_THREADS") && !getenv("OMP_NUM_THREADS"))
-    set_threads((int)int64_max(1, procs() / ranks_here()));
+  if (procs && set_threads && launcher_local_ranks() > 1 && !getenv("OPENBLAS_NUM_THREADS") &&
+      !getenv("OMP_NUM_THREADS"))
+    set_threads((int)int64_max(1, procs() / launcher_local_ranks()));
 }
 
 void blas_sgemm_plain(const struct blas_product *p) {

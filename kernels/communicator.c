@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kernels/communicator_table.h"
+#include "sim/base/launcher.h"
 #include "sim/base/units.h"
 
 static const struct communicator_kind *const kinds[] = {&communicator_mpi, &communicator_nccl, &communicator_self};
@@ -16,17 +17,8 @@ const char *communicator_op_name(enum communicator_op op) {
   return names[op];
 }
 
-/* Set by mpirun of Open MPI, MPICH and Intel MPI, and by srun. */
-bool communicator_launched(void) {
-  static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK", "PMIX_RANK"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (getenv(names[i]))
-      return true;
-  return false;
-}
-
 static const struct communicator_kind *choose(const struct device *device) {
-  if (!communicator_launched())
+  if (!launcher_started())
     return &communicator_self;
   return device->kind->element == ELEMENT_BF16 ? &communicator_nccl : &communicator_mpi;
 }

@@ -2,10 +2,11 @@
 #include <stdlib.h>
 
 #include "kernels/communicator_table.h"
+#include "sim/base/launcher.h"
 #include "sim/base/units.h"
 
 static int self_open(struct communicator **out, struct device *device, struct err *err) {
-  if (communicator_launched())
+  if (launcher_started())
     return err_usage(err, "communicator self: mpirun or srun started several processes; use mpi or nccl");
   struct communicator *c = xcalloc(1, sizeof *c);
   *c = (struct communicator){.kind = &communicator_self, .device = device, .ranks = 1};

@@ -9,9 +9,6 @@ extern const struct communicator_kind communicator_mpi;
 extern const struct communicator_kind communicator_nccl;
 extern const struct communicator_kind communicator_self;
 
-/* Whether mpirun or srun started this process as one of several. */
-bool communicator_launched(void);
-
 /* Puts collective, kind, rank and count before the message of an error; returns -1. */
 int communicator_failed(const struct communicator *c, const struct communicator_call *call, struct err *err);
 

@@ -2,11 +2,18 @@
 
 #include <stdio.h>
 
+#include "sim/base/launcher.h"
 #include "sim/base/progress.h"
 
 int cli_fail(const struct err *err) {
   fprintf(stderr, "dcpsim: %s\n", err->msg);
   return err->usage ? 2 : 1;
+}
+
+void cli_fail_of_ranks(const struct err *err) {
+  const int code = launcher_speaks() ? cli_fail(err) : err->usage ? 2 : 1;
+  fflush(NULL);
+  launcher_leave(code);
 }
 
 int cli_option(const char *command, int argc, char **argv, const char *letters, const struct option *options,

@@ -20,6 +20,9 @@ int cmd_list(int argc, char **argv);
 
 /* Prints the error on stderr; returns its exit code. */
 int cli_fail(const struct err *err);
+/* The same for one of several ranks, at once: the others may wait for it in a collective, and it would for them if it
+ * left in order. Of ranks that fail together one prints. */
+_Noreturn void cli_fail_of_ranks(const struct err *err);
 
 /* getopt_long for a command as it is typed, "trace info": the next option's letter with its value in optarg; -1 after
  * the last, optind then at the first word that is none; '?' with a usage error for what is no option or lacks its

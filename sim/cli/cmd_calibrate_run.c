@@ -5,11 +5,11 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "calib/calibration.h"
 #include "calib/placement.h"
 #include "sim/base/json.h"
+#include "sim/base/launcher.h"
 #include "sim/base/output.h"
 #include "sim/base/progress.h"
 #include "sim/cli/cli.h"
@@ -165,26 +165,6 @@ static int print_result(const struct calibration *c, const struct arguments *a, 
 
 /* ---- The run ---- */
 
-/* Which GPU of its node a process takes: as mpirun or srun number the processes of a node. */
-static int local_rank(void) {
-  static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    const char *value = getenv(names[i]);
-    if (value && row_integer(value) >= 0)
-      return (int)row_integer(value);
-  }
-  return 0;
-}
-
-/* Ends this process of several at once, by which mpirun ends the others: they may wait for it in a collective, and so
- * would it for them while it leaves in order. */
-static void give_up(struct err *err) {
-  err_prefix(err, "calibrate run");
-  const int status = cli_fail(err);
-  fflush(NULL);
-  _exit(status);
-}
-
 static int run(const struct arguments *a, struct err *err) {
   struct device *device = NULL;
   struct communicator *world = NULL;
@@ -213,14 +193,17 @@ static int run(const struct arguments *a, struct err *err) {
   if (options.measure.shape_limit_s == 0)
     options.measure.shape_limit_s = is_cpu ? CPU_SHAPE_LIMIT_S : GPU_SHAPE_LIMIT_S;
   if ((a->model && transformer_load(&model, a->model, err)) ||
-      device_open(&device, a->device, is_cpu ? 0 : local_rank(), err) || communicator_open(&world, NULL, device, err))
+      device_open(&device, a->device, is_cpu ? 0 : launcher_local_rank(), err) ||
+      communicator_open(&world, NULL, device, err))
     goto out;
   stop_on_signal();
   rc = calibration_run(&result, device, world, &options, err);
   if (bar.total > 0)
     progress_finish(&bar);
-  if (rc && world->ranks > 1 && !err->usage)
-    give_up(err);
+  if (rc && world->ranks > 1 && !err->usage) {
+    err_prefix(err, "calibrate run");
+    cli_fail_of_ranks(err);
+  }
   if (rc == 0 && world->rank == 0)
     rc = print_result(&result, a, err);
   if (rc == 0 && result.stopped && world->rank == 0)

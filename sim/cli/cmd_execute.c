@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sim/base/launcher.h"
 #include "sim/base/output.h"
 #include "sim/base/progress.h"
 #include "sim/base/units.h"
 #include "sim/cli/cli.h"
 #include "sim/cli/print_execution.h"
-#include "sim/execute/launcher.h"
 
 #define VERIFY_TOLERANCE 1e-4
 
@@ -462,26 +462,19 @@ static int print(struct execution *x, struct err *err) {
   return 0;
 }
 
-/* The usage errors of one command line are all ranks'. */
-_Noreturn static void fail(const struct err *err) {
-  int code = launcher_speaks() ? cli_fail(err) : err->usage ? 2 : 1;
-  fflush(NULL);
-  launcher_leave(code);
-}
-
 int cmd_execute(int argc, char **argv) {
   struct execution_request r = {.timeout_s = 60};
   struct execution x = {.request = &r};
   struct err err = {.set = false};
   bool want_help = false;
   if (parse(argc, argv, &r, &want_help, &err))
-    fail(&err);
+    cli_fail_of_ranks(&err);
   if (want_help) {
     help(stdout);
     return 0;
   }
   if (open_all(&x, &err) || play(&x, &err) || write_timeline(&x, &err) || print(&x, &err))
-    fail(&err);
+    cli_fail_of_ranks(&err);
   close_all(&x);
   return 0;
 }

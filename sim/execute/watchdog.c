@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "sim/base/launcher.h"
 #include "sim/base/units.h"
-#include "sim/execute/launcher.h"
 
 #define POLL_NS 50000000
 

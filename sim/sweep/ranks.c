@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "sim/base/err.h"
+#include "sim/base/launcher.h"
 #include "sim/base/units.h"
 
 #ifdef DCPSIM_MPI
@@ -12,19 +13,11 @@
 
 enum { TAG_ROWS = 1, TAG_POINT = 2 };
 
-/* Set by mpirun of Open MPI, MPICH and Intel MPI, and by srun. Alone, MPI would start processes of its own. */
-static bool launched(void) {
-  static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK", "PMIX_RANK"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (getenv(names[i]))
-      return true;
-  return false;
-}
-
 void ranks_start(struct ranks *r) {
   int provided;
   *r = (struct ranks){.size = 1};
-  if (!launched() || MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS)
+  /* Alone, MPI would start processes of its own. */
+  if (!launcher_started() || MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS)
     return;
   r->started = true;
   r->threads = provided >= MPI_THREAD_SERIALIZED;

@@ -1,8 +1,11 @@
 /* launcher.h: what mpirun or srun told this process about itself, and how the processes of a run fail together: one of
  * them says why, then the launcher ends the others. Needs no MPI, so that it works where MPI hangs. */
-#ifndef SIM_EXECUTE_LAUNCHER_H
-#define SIM_EXECUTE_LAUNCHER_H
+#ifndef SIM_BASE_LAUNCHER_H
+#define SIM_BASE_LAUNCHER_H
 #include <stdbool.h>
+
+/* Whether mpirun of Open MPI, MPICH or Intel MPI, or srun, started this process. */
+bool launcher_started(void);
 
 /* Among this machine's processes of the run: 0 without a launcher. */
 int launcher_local_rank(void);

@@ -1,4 +1,4 @@
-#include "sim/execute/launcher.h"
+#include "sim/base/launcher.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +21,11 @@ static int number(const char *const *names, int otherwise) {
     if (getenv(*names))
       return atoi(getenv(*names));
   return otherwise;
+}
+
+bool launcher_started(void) {
+  static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK", "PMIX_RANK", NULL};
+  return number(names, -1) >= 0;
 }
 
 int launcher_local_rank(void) {
