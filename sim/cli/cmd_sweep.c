@@ -1,7 +1,11 @@
 /* dcpsim sweep SPEC -o FILE */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
+#include "sim/base/launcher.h"
 #include "sim/cli/cli.h"
 #include "sim/experiment/options.h"
 #include "sim/sweep/sweep.h"
@@ -61,6 +65,27 @@ static int parse(int argc, char **argv, struct sweep_request *r, bool *want_help
   return 0;
 }
 
+/* ---- Ending early: every row is in the file already, so that this only says so ---- */
+
+static char stopped[400];
+
+static void on_signal(int number) {
+  (void)!write(STDERR_FILENO, stopped, strlen(stopped));
+  raise(number); /* the handler was reset on entry: the process ends by the signal when it returns */
+}
+
+static void speak_when_stopped(const char *path) {
+  static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+  const struct sigaction act = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+  if (strcmp(path, "-") == 0 || launcher_started()) /* of ranks each would */
+    return;
+  snprintf(stopped, sizeof stopped,
+           "%sdcpsim: sweep: stopped; the points so far are in '%.200s', and the same command goes on\n",
+           isatty(STDERR_FILENO) ? "\n" : "", path);
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    sigaction(numbers[i], &act, NULL);
+}
+
 static int report(const struct sweep_request *r, const struct sweep_summary *s, struct err *err) {
   fprintf(stderr, "%lld points in '%s'", (long long)s->points, r->out_path);
   if (s->done_before > 0)
@@ -83,6 +108,7 @@ int cmd_sweep(int argc, char **argv) {
     help(stdout);
     return 0;
   }
+  speak_when_stopped(request.out_path);
   int rc = sweep_run(&request, &summary, &err);
   if (rc == 0 && summary.writer)
     rc = report(&request, &summary, &err);

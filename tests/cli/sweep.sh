@@ -80,6 +80,11 @@ kill_and_resume() {
 }
 kill_and_resume "$dcpsim" sweep s.json -o killed.csv -j 1
 kill_and_resume "$dcpsim" sweep s.json -o killed.csv -j 2
+# One that is asked to stop says where its rows are.
+sed 's/"seed": {"from": 0, "to": 2/"seed": {"from": 0, "to": 20000/' s.json >long.json
+timeout -s TERM 1 "$dcpsim" sweep long.json -o long.csv -j 1 2>err
+grep -q "^dcpsim: sweep: stopped; the points so far are in 'long.csv', and the same command goes on" err ||
+  fail "stopped: $(cat err)"
 # A finished sweep runs nothing and changes nothing.
 cp killed.csv before.csv
 "$dcpsim" sweep s.json -o killed.csv 2>err && cmp killed.csv before.csv || fail 'a finished table was touched'
