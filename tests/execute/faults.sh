@@ -104,7 +104,7 @@ fi
 if [ -e "$fakes/faults.so" ]; then
   with "LD_PRELOAD=$fakes/faults.so FAULT=device FAULT_AT=0 FAULT_LOG=$work/log" "$work/growing.jsonl" --device cpu
   [ "$code" -eq 0 ] || fail "growing: $(cat "$work/out")"
-  with "LD_PRELOAD=$fakes/faults.so FAULT=device FAULT_AT=$(tail -n 1 "$work/log")" "$work/growing.jsonl" --device cpu \
+  with "LD_PRELOAD=$fakes/faults.so FAULT=device FAULT_AT=$(cut -d" " -f1 "$work/log")" "$work/growing.jsonl" --device cpu \
     --csv "$work/rows.csv"
   says 'rank|2,|iteration|inputs|bytes|beside' 'out of memory'
   finished=$(sed -n 's/^dcpsim: .*iteration \([0-9]*\).*/\1/p' "$work/out")
