@@ -1,11 +1,15 @@
 /* check_faults.c: runs a command again and again with a call of one kind failing (tests/fake/faults.c), or on a disk
  * that is full after so many bytes of a file (`byte`), in a folder of its own each time, and keeps one example of each
  * different outcome: exit status, messages (but for numbers in them), what was printed, files. tests/invalid/faults.sh
- * judges those. usage: check_faults FAULTS.so KIND PLACES JOBS FOLDER COMMAND... PLACES  which of the n calls fail,
- * each in a run: at most so many, spread evenly; `stacks`: of the allocations that the same functions ask for on behalf
- * of the same functions, the first and the last; 0: none, the outcome to compare with FOLDER  is made; FOLDER/I for the
- * I-th outcome: status, out, err, where, leaked (blocks of memory), run/ (its files) Prints how many runs there were,
- * of how many. Runs JOBS commands at a time. */
+ * judges those.
+ *
+ * usage: check_faults FAULTS.so KIND PLACES JOBS FOLDER COMMAND...
+ * - PLACES: which of the n calls fail, each in a run: at most so many, spread evenly; `stacks`: of the allocations that
+ *   the same functions ask for on behalf of the same functions, the first and the last; 0: none, the outcome to compare
+ *   with
+ * - JOBS: so many runs at a time
+ * - FOLDER: is made; FOLDER/I for the I-th outcome: status, out, err, where, leaked (blocks of memory), run/ (its
+ * files) Prints how many runs there were, of how many. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
