@@ -229,8 +229,10 @@ static int check_options(const struct experiment_options *o, struct err *err) {
       return err_usage(err, "experiment: '%s' has no meaning for lengths that the caller gives", refused[i].name);
   if (o->offload)
     return err_usage(err, "experiment: 'offload' is not modelled in time, so there is no schedule to give");
-  if (!o->policy || strchr(o->policy, ','))
-    return err_usage(err, "experiment: 'policy' must name one policy, got '%s'", o->policy ? o->policy : "");
+  if (!o->policy)
+    return err_usage(err, "experiment: 'policy' is missing");
+  if (strchr(o->policy, ','))
+    return err_usage(err, "experiment: 'policy' must name one policy, got '%s'", o->policy);
   return 0;
 }
 
