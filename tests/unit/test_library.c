@@ -219,7 +219,7 @@ Test(library, errors_are_one_line) {
   plan_fails(EXPERIMENT(", \"modle\": \"tiny-1d\""), 1, 2, "did you mean 'model'");
   plan_fails(EXPERIMENT(", \"policy\": \"dcp\""), 1, 2, "--model is missing");
   plan_fails(EXPERIMENT(", \"model\": \"none\", \"policy\": \"dcp\""), 1, 2, "none");
-  plan_fails(EXPERIMENT(", \"model\": \"tiny-1d\""), 1, 2, "'policy' must name one policy");
+  plan_fails(EXPERIMENT(", \"model\": \"tiny-1d\""), 1, 2, "'policy' is missing");
   plan_fails(EXPERIMENT(", \"model\": \"tiny-1d\", \"policy\": [\"dcp\", \"packed\"]"), 1, 2, "must name one policy");
   plan_fails(EXPERIMENT(", \"model\": \"tiny-1d\", \"policy\": \"dpc\""), 1, 2, "dpc");
   plan_fails(EXPERIMENT(", \"model\": \"tiny-1d\", \"policy\": \"dcp\", \"schedule\": \"x\""), 1, 2,
