@@ -138,7 +138,7 @@ if [ -f tests/determinism.sh ]; then
   step 'determinism: gcc, clang, debug, sanitizers' timeout 900 sh tests/determinism.sh "$PWD/build/release/dcpsim" \
     "$PWD/build/clang/dcpsim" "$PWD/build/debug/dcpsim" "$PWD/build/asan/dcpsim"
 fi
-step 'fuzz targets, 2 s each' timeout 900 sh tests/fuzz/run.sh 2
+step 'fuzz targets, 2 s each' timeout 900 sh tests/fuzz/run.sh
 step 'experiments, short, against their results.csv' env DCPSIM="$PWD/build/release/dcpsim" timeout 900 sh tests/experiments.sh
 
 echo "total $(($(date +%s) - started)) s"
