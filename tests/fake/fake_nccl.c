@@ -96,15 +96,18 @@ LIBRARY(int, ncclCommInitRank, void **comm, int ranks, struct id id, int rank) {
   int32_t own, second, stride = 1, first;
   memcpy(&first, id.bytes + sizeof color, sizeof first);
   MPI_Comm_rank(MPI_COMM_WORLD, &own);
-  if (rank == 1) /* so that the first rank knows how far apart they are; a wrong id: they do not meet */
-    MPI_Send(&own, 1, MPI_INT32_T, first, color % 30000, MPI_COMM_WORLD);
+  /* So that the first rank knows how far apart they are; a wrong id: they do not meet. A tag of its own, for Open MPI
+   * sends messages of the group's creation with the tag of that. */
+  const int tag = color % 30000, stride_tag = tag + 30000;
+  if (rank == 1)
+    MPI_Send(&own, 1, MPI_INT32_T, first, stride_tag, MPI_COMM_WORLD);
   if (rank == 0 && ranks > 1)
-    MPI_Recv(&second, 1, MPI_INT32_T, MPI_ANY_SOURCE, color % 30000, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Recv(&second, 1, MPI_INT32_T, MPI_ANY_SOURCE, stride_tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   if (ranks > 1)
     stride = rank == 0 ? second - own : (own - first) / rank;
   MPI_Comm_group(MPI_COMM_WORLD, &world);
   MPI_Group_range_incl(world, 1, (int[1][3]){{first, first + (ranks - 1) * stride, stride}}, &block);
-  MPI_Comm_create_group(MPI_COMM_WORLD, block, color % 30000, &c->comm);
+  MPI_Comm_create_group(MPI_COMM_WORLD, block, tag, &c->comm);
   MPI_Group_free(&block);
   MPI_Group_free(&world);
   MPI_Comm_size(c->comm, &size);
