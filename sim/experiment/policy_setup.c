@@ -272,7 +272,7 @@ static int64_t count_misfits(const struct experiment *x, const struct fit *f, in
   int64_t n = 0;
   int blocks[2];
   fit_blocks(f, blocks);
-  while (given_batch_next(&b, &x->samples, (int)x->options.buckets_per_octave))
+  while (given_batch_next(&b, &x->samples))
     if (!given_fits(x, f, sp, &b, blocks)) {
       if (n == 0 || given_tokens(x, &b) > given_tokens(x, largest))
         *largest = b;
@@ -443,7 +443,7 @@ static void settle_given(struct policy_setup *s, const struct experiment *x, int
   if (s->fit.recompute != RECOMPUTE_ADAPTIVE)
     return;
   most[0] = most[1] = 0;
-  while (given_batch_next(&b, &x->samples, s->options.per_octave)) {
+  while (given_batch_next(&b, &x->samples)) {
     struct microbatch mb = given_micro_batch(x, &b, most);
     if (!s->fit.round_gib && fit_peak_bytes(&s->fit, sp, &mb) <= s->fit.cap_bytes)
       continue;

@@ -10,18 +10,16 @@
 #include "sim/policy/padding.h"
 #include "sim/policy/policy.h"
 
-bool given_batch_next(struct given_batch *b, const struct sample_set *samples, int per_octave) {
+bool given_batch_next(struct given_batch *b, const struct sample_set *samples) {
   int64_t first = b->first + b->n, i = first;
-  struct sample longest = {1, 1};
   if (first == samples->n)
     return false;
-  *b = (struct given_batch){.first = first, .number = samples->batch[first]};
+  *b = (struct given_batch){.first = first, .number = samples->batch[first], .shape = {1, 1}};
   for (; i < samples->n && samples->batch[i] == b->number; i++) {
-    longest = padding_join(longest, samples->samples[i]);
+    b->shape = padding_join(b->shape, samples->samples[i]);
     b->tokens += sample_tokens(samples->samples[i]);
   }
   b->n = i - first;
-  b->shape = padding_shape(longest, samples->is_2d, per_octave);
   return true;
 }
 
@@ -32,9 +30,7 @@ struct given_run {
   uint32_t *entries; /* of the batch */
 };
 
-static bool next_batch(struct given_run *run) {
-  return given_batch_next(&run->batch, run->in->samples, run->in->options.per_octave);
-}
+static bool next_batch(struct given_run *run) { return given_batch_next(&run->batch, run->in->samples); }
 
 static int given_open(void **out, const struct policy_input *in, struct err *err) {
   const struct policy_options *o = &in->options;
@@ -73,7 +69,7 @@ static void add_batch(struct given_run *run, struct plan_iteration *it, int firs
   if (o->packed)
     packing_add_micro_batch(run->in, it, run->entries, run->batch.n);
   else
-    padding_add_micro_batch(run->in, it, run->entries, run->batch.n);
+    padding_add_micro_batch(run->in, it, run->entries, run->batch.n, run->batch.shape);
 }
 
 static int given_next(void *state, struct plan_iteration *it, struct err *err) {

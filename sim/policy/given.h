@@ -10,11 +10,11 @@
 struct given_batch {
   int64_t first, n;    /* its entries in the sample_set */
   uint32_t number;     /* in the trace */
-  struct sample shape; /* padded to its longest (padding.h) */
+  struct sample shape; /* padded to its longest */
   int64_t tokens;      /* real */
 };
 
 /* Moves to the next batch; false after the last. `samples` must hold batches. */
-bool given_batch_next(struct given_batch *b, const struct sample_set *samples, int per_octave);
+bool given_batch_next(struct given_batch *b, const struct sample_set *samples);
 
 #endif

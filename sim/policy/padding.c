@@ -2,25 +2,21 @@
 
 #include <string.h>
 
-#include "traces/bucket.h"
-
-struct sample padding_shape(struct sample longest, bool is_2d, int per_octave) {
-  if (!is_2d)
-    longest.a = (uint32_t)bucket_bound(longest.a, per_octave);
+struct sample padding_longest(const struct sample_set *samples, const uint32_t *entries, int64_t n) {
+  struct sample longest = {1, 1};
+  for (int64_t i = 0; i < n; i++)
+    longest = padding_join(longest, samples->samples[entries[i]]);
   return longest;
 }
 
 void padding_add_micro_batch(const struct policy_input *in, struct plan_iteration *it, const uint32_t *entries,
-                             int64_t n) {
+                             int64_t n, struct sample shape) {
   const struct policy_options *o = &in->options;
   struct plan_micro_batch *m = plan_add_micro_batch(it);
   uint32_t *copy = plan_pool(it, (size_t)n);
-  struct sample longest = {1, 1};
-  for (int64_t i = 0; i < n; i++)
-    longest = padding_join(longest, in->samples->samples[entries[i]]);
   m->count = n;
   m->samples = memcpy(copy, entries, (size_t)n * sizeof *copy);
-  m->shape = padding_shape(longest, in->samples->is_2d, o->per_octave);
+  m->shape = shape;
   memcpy(m->recompute_blocks, o->full_recompute_blocks, sizeof m->recompute_blocks);
   if (in->costs.padded_time_s)
     m->time_s =

@@ -1,4 +1,4 @@
-/* padding.h: micro-batches that are padded to the longest of their samples. */
+/* padding.h: micro-batches that are padded. */
 #ifndef SIM_POLICY_PADDING_H
 #define SIM_POLICY_PADDING_H
 #include <stdint.h>
@@ -10,11 +10,11 @@ static inline struct sample padding_join(struct sample x, struct sample y) {
   return (struct sample){x.a > y.a ? x.a : y.a, x.b > y.b ? x.b : y.b};
 }
 
-/* What samples are padded to whose longest is this: text is rounded up to a bucket bound. */
-struct sample padding_shape(struct sample longest, bool is_2d, int per_octave);
+/* The longest of these samples. */
+struct sample padding_longest(const struct sample_set *samples, const uint32_t *entries, int64_t n);
 
-/* A micro-batch of the last group: these samples, copied into the iteration's own memory, padded to their longest. */
+/* A micro-batch of the last group: these samples, copied into the iteration's own memory, padded to `shape`. */
 void padding_add_micro_batch(const struct policy_input *in, struct plan_iteration *it, const uint32_t *entries,
-                             int64_t n);
+                             int64_t n, struct sample shape);
 
 #endif

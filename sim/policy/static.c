@@ -5,6 +5,7 @@
 #include "sim/base/units.h"
 #include "sim/policy/padding.h"
 #include "sim/policy/policy.h"
+#include "traces/bucket.h"
 
 struct static_run {
   const struct policy_input *in;
@@ -52,7 +53,11 @@ static int64_t take(struct static_run *run, int64_t want, uint32_t *into) {
 static void add_micro_batch(struct static_run *run, struct plan_iteration *it, int first_rank) {
   const struct policy_options *o = &run->in->options;
   plan_add_group(it, first_rank, o->sp, -1)->planned_gas = 1;
-  padding_add_micro_batch(run->in, it, run->entries, take(run, o->batch, run->entries));
+  int64_t n = take(run, o->batch, run->entries);
+  struct sample shape = padding_longest(run->in->samples, run->entries, n);
+  if (!run->in->samples->is_2d) /* as buckets are: few shapes */
+    shape.a = (uint32_t)bucket_bound(shape.a, o->per_octave);
+  padding_add_micro_batch(run->in, it, run->entries, n, shape);
 }
 
 static int static_next(void *state, struct plan_iteration *it, struct err *err) {

@@ -108,7 +108,7 @@ END
   printf '{"batches": [[9],\n[5, 0]]}' >"$work/bad.json"
   refuse 1 "bad.json' line 2: length must be positive, got '0'" simulate --trace "$work/bad.json" $on
   printf '{"batches": [[9], [40000, 40000, 40000, 40000, 40000]]}' >"$work/large.json"
-  refuse 1 "policy 'given': trace 'large.json': batch 1 of 5 samples, 232320 tokens padded, needs" \
+  refuse 1 "policy 'given': trace 'large.json': batch 1 of 5 samples, 200000 tokens padded, needs" \
     simulate --trace "$work/large.json" --model llama2-7b --cluster h200_8x1 --sp 1
 }
 "$dcpsim" simulate --trace "$work/large.json" --model llama2-7b --cluster h200_8x1 --policy given 2>&1 | grep -q 'given: SP [248] is' ||
