@@ -182,13 +182,11 @@ static int parse(int argc, char **argv, struct execution_request *r, bool *want_
                                           {0}};
   struct parsed p = {.rate = -1, .as_rank = -1, .world = -1};
   int code;
-  opterr = 0;
   optind = 0; /* GNU: scan anew */
-  while ((code = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+  while ((code = cli_option("execute", argc, argv, ":h", options, err)) != -1) {
     *want_help |= code == 'h';
-    if (code == ':' || code == '?')
-      return err_usage(err, "execute: %s '%s' (dcpsim execute --help)",
-                       code == ':' ? "a value is missing after" : "no such option", argv[optind - 1]);
+    if (code == '?')
+      return -1;
     if (code != 'h' && parse_one(r, &p, code, optarg, err))
       return -1;
   }
